@@ -31,6 +31,15 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Features
+//!
+//! None is on unless asked for.
+//!
+//! - `json`, `postcard`: typed values of every type that serde knows, `key::Json` and
+//!   `key::Postcard`.
+//! - `arrow`: streams as record batches, `stream::arrow`.
+//! - `futures`: streams are those of the futures crates.
+//!
 //! # Recipes
 //!
 //! - A page of a list: [`range`](tree::TypedTable::range) with `skip` (which does not walk) and

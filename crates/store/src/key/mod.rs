@@ -21,7 +21,12 @@
 //! | `Duration`, `SystemTime` | seconds (`u64`, `i64`), nanoseconds (`u32`) | 12 |
 //!
 //! `usize` and `isize` are left out: a store moves between machines where they differ.
+//!
+//! Values need no order. With the features `json` and `postcard` they may be of any type that serde
+//! knows, in a `Json` or a `Postcard`.
 
+#[cfg(any(feature = "json", feature = "postcard"))]
+mod codecs;
 mod compound;
 mod number;
 mod range;
@@ -32,8 +37,13 @@ pub(crate) mod typed;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 
+#[cfg(feature = "json")]
+pub use codecs::Json;
+#[cfg(feature = "postcard")]
+pub use codecs::Postcard;
 pub(crate) use range::end_of_prefix;
 pub use range::{KeyRange, Prefix, prefix};
 
@@ -100,8 +110,9 @@ pub trait KeyCode: Sized {
 
 /// A type that is encoded as a byte string, in no particular order: the values of a table.
 ///
-/// Every [`KeyCode`] type is also a `ValueCode`. Implement this trait, and not `KeyCode`, for types
-/// whose order does not matter.
+/// Every [`KeyCode`] type is also a `ValueCode`, and with the features `json` and `postcard` so are
+/// all types that serde knows, in a `Json` or `Postcard`. Implement this trait, and not `KeyCode`,
+/// for types whose order does not matter.
 ///
 /// ```
 /// use hedgerow::key::{DecodeError, ValueCode};
@@ -116,8 +127,9 @@ pub trait KeyCode: Sized {
 ///     fn type_name(name: &mut String) {
 ///         name.push_str("color");
 ///     }
-///     fn encode(value: Color, out: &mut Vec<u8>) {
+///     fn encode(value: Color, out: &mut Vec<u8>) -> hedgerow::Result<()> {
 ///         out.extend_from_slice(&value.0);
+///         Ok(())
 ///     }
 ///     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
 ///         bytes.try_into().map(Color).map_err(|_| DecodeError::new("a color has 3 bytes"))
@@ -136,7 +148,10 @@ pub trait ValueCode: Sized {
     fn type_name(name: &mut String);
 
     /// Adds the encoding to the end of `out`.
-    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) if the value has none.
+    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) -> crate::Result<()>;
 
     /// The value that `bytes` encode.
     ///
@@ -154,8 +169,9 @@ impl<T: KeyCode> ValueCode for T {
     }
 
     #[inline]
-    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) {
+    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) -> crate::Result<()> {
         <T as KeyCode>::encode(value, out);
+        Ok(())
     }
 
     #[inline]
@@ -165,20 +181,20 @@ impl<T: KeyCode> ValueCode for T {
 }
 
 /// Bytes that are not an encoding of the type that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    reason: &'static str,
+    reason: Cow<'static, str>,
 }
 
 impl DecodeError {
     /// An error with what is wrong, for example "a color has 3 bytes".
-    pub const fn new(reason: &'static str) -> Self {
-        Self { reason }
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { reason: reason.into() }
     }
 
     /// What is wrong.
-    pub const fn reason(&self) -> &'static str {
-        self.reason
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 }
 

@@ -12,11 +12,18 @@ pub(crate) const TABLE: &str = "table";
 /// What has several.
 pub(crate) const MULTIMAP: &str = "multimap";
 
-/// The bytes of a key or value.
-pub(crate) fn encode<T: ValueCode>(value: T::Ref<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(T::FIXED_WIDTH.unwrap_or(32));
-    T::encode(value, &mut out);
+/// The bytes of a key.
+pub(crate) fn encode<K: KeyCode>(key: K::Ref<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(<K as KeyCode>::FIXED_WIDTH.unwrap_or(32));
+    <K as KeyCode>::encode(key, &mut out);
     out
+}
+
+/// The bytes of a value.
+pub(crate) fn encode_value<V: ValueCode>(value: V::Ref<'_>) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(V::FIXED_WIDTH.unwrap_or(32));
+    V::encode(value, &mut out)?;
+    Ok(out)
 }
 
 pub(crate) fn decode_pair<K: KeyCode, V: ValueCode>(key: &[u8], value: &[u8]) -> Result<(K, V)> {

@@ -14,7 +14,7 @@ use super::{
     TransactionRange,
 };
 use crate::key::typed::{
-    TABLE, check, decode_pair, encode, encode_bounds, fingerprint, type_names,
+    TABLE, check, decode_pair, encode, encode_bounds, encode_value, fingerprint, type_names,
 };
 use crate::key::{KeyCode, KeyRange, ValueCode};
 use crate::{Error, Result};
@@ -259,7 +259,7 @@ impl<K: KeyCode, V: ValueCode> TypedKeyspace<K, V> {
 
     /// Stores a value, in place of the one that was there.
     pub fn put(&self, to: &mut impl TypedWrite, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        to.put(&self.keyspace, &encode::<K>(key), &encode::<V>(value))
+        to.put(&self.keyspace, &encode::<K>(key), &encode_value::<V>(value)?)
     }
 
     /// Stores a value only if the key is absent; otherwise returns the value that is there.

@@ -38,6 +38,8 @@ mod statistics;
 mod tables;
 mod tidy;
 mod typed;
+#[cfg(all(feature = "json", feature = "postcard"))]
+mod typed_codecs;
 
 /// A store in a folder that goes away with it.
 struct Scratch {
