@@ -35,6 +35,7 @@
 //!
 //! None is on unless asked for.
 //!
+//! - `derive`: structs as typed keys, `key::Key`.
 //! - `json`, `postcard`: typed values of every type that serde knows, `key::Json` and
 //!   `key::Postcard`.
 //! - `arrow`: streams as record batches, `stream::arrow`.

@@ -20,6 +20,8 @@
 //! | tuples of 2 to 6 | the parts one after the other | sum |
 //! | `Duration`, `SystemTime` | seconds (`u64`, `i64`), nanoseconds (`u32`) | 12 |
 //!
+//! With the feature `derive`, structs of such types are keys, too, and enums without fields: `Key`.
+//!
 //! `usize` and `isize` are left out: a store moves between machines where they differ.
 //!
 //! Values need no order. With the features `json` and `postcard` they may be of any type that serde
@@ -44,6 +46,53 @@ use std::fmt;
 pub use codecs::Json;
 #[cfg(feature = "postcard")]
 pub use codecs::Postcard;
+/// Derives [`KeyCode`] for a struct, or for an enum whose variants have no fields: with the feature
+/// `derive`.
+///
+/// A struct is encoded as the tuple of its fields, so it comes in the order that `Ord` derives: by
+/// the first field, then by the second one. It may have more fields than tuples have; each is of a
+/// type that is a key. A struct of one field is encoded as this field. The fingerprint of a table
+/// says the types of the parts, not the name of the struct.
+///
+/// A variant is encoded as its number, one byte: they come in the order of their numbers, which is
+/// that of `Ord`, too. Give the variants numbers (`Low = 1`) if some may be added between them
+/// later.
+///
+/// Types with parameters are refused, and so are variants with fields.
+///
+/// ```
+/// use hedgerow::key::Key;
+/// use hedgerow::tree::{Store, TypedTable};
+///
+/// #[derive(Debug, PartialEq, Key)]
+/// enum Kind {
+///     Read = 1,
+///     Write = 2,
+/// }
+///
+/// #[derive(Debug, PartialEq, Key)]
+/// struct Visit {
+///     page: String,
+///     day: u32,
+///     kind: Kind,
+/// }
+///
+/// # fn main() -> hedgerow::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = Store::create(folder.path().join("store"))?;
+/// let visit = |page: &str, day, kind| Visit { page: page.to_string(), day, kind };
+/// let mut txn = store.begin_write()?;
+/// let visits = TypedTable::<Visit, u64>::create(&mut txn, "visits")?;
+/// visits.put(&mut txn, &visit("/", 8, Kind::Read), 350)?;
+/// visits.put(&mut txn, &visit("/about", 7, Kind::Write), 1)?;
+/// visits.put(&mut txn, &visit("/", 7, Kind::Read), 400)?;
+/// assert_eq!(visits.first(&txn)?, Some((visit("/", 7, Kind::Read), 400)));
+/// let day_8 = &visit("/", 8, Kind::Read)..&visit("/", 9, Kind::Read);
+/// assert_eq!(visits.count_range(&txn, day_8)?, 1);
+/// # Ok(()) }
+/// ```
+#[cfg(feature = "derive")]
+pub use hedgerow_derive::Key;
 pub(crate) use range::end_of_prefix;
 pub use range::{KeyRange, Prefix, prefix};
 

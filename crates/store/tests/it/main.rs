@@ -40,6 +40,8 @@ mod tidy;
 mod typed;
 #[cfg(all(feature = "json", feature = "postcard"))]
 mod typed_codecs;
+#[cfg(feature = "derive")]
+mod typed_derive;
 
 /// A store in a folder that goes away with it.
 struct Scratch {
