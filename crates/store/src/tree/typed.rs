@@ -164,7 +164,8 @@ fn decode_entry<K: KeyCode, V: ValueCode>(entry: Entry<'_>) -> Result<(K, V)> {
 }
 
 /// The user flags of a [`TypedTable`], or with `duplicates` a [`TypedMultimap`], whose types have
-/// these [names](KeyCode::type_name): for callers that know types only when they run.
+/// these [names](KeyCode::type_name): for callers that know types only when they run. A
+/// [`TypedKeyspace`](crate::lsm::TypedKeyspace) of the same types has those of a `TypedTable`.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {

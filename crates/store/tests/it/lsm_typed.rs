@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hedgerow::lsm::{Batch, Db, Options, TypedKeyspace};
 use hedgerow::stream::Standby;
-use hedgerow::tree::{Store, TableOptions, TypedTable};
+use hedgerow::tree::{Store, TableOptions, TypedTable, type_flags};
 use hedgerow::{Durability, Error};
 use proptest::prelude::*;
 
@@ -51,6 +51,7 @@ fn a_keyspace_opens_only_with_its_types() {
     db.put(typed.keyspace(), b"key", &[0; 8]).unwrap();
     db.keyspace("plain", Default::default()).unwrap();
     create::<String, u64>(&db, "typed").unwrap();
+    assert_eq!(typed.keyspace().user_flags(), type_flags(false, "string", "u64"));
     refused(create::<u64, u64>(&db, "typed"));
     refused(create::<u64, u64>(&db, "plain"));
     let error = create::<u64, u64>(&db, "typed").unwrap_err().to_string();
