@@ -155,12 +155,20 @@ impl Transaction {
 }
 
 impl Snapshot {
-    /// The keyspace of that name, if there was one when the snapshot was taken.
+    /// The keyspace of that name, if there was one when the snapshot was taken. Writing to one that
+    /// was dropped since is an error.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or [`Error::Io`] if the names cannot be read.
     pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
-        find(&self.view(), self.store(), name.as_ref())
+        let name = name.as_ref();
+        let Some(then) = find(&self.view(), self.store(), name)? else { return Ok(None) };
+        // All handles of a keyspace learn together that it was dropped.
+        let now = self.inner.find(&mut self.inner.catalog.lock(), name)?;
+        Ok(now.filter(|now| now.id() == then.id()).or_else(|| {
+            then.set_dropped(true);
+            Some(then)
+        }))
     }
 
     /// The names of all keyspaces that there were when the snapshot was taken, in order.
