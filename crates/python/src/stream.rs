@@ -161,7 +161,7 @@ impl Origin {
                 let info = store.begin_read()?.find_table(self.scan.table())?;
                 if info.is_some_and(|info| info.order != "bytewise") {
                     let reason = "a join is one of tables in bytewise order";
-                    return Err(hedgerow::Error::WrongTable { reason });
+                    return Err(hedgerow::Error::WrongTable { reason: reason.into() });
                 }
                 Input::new(&self.scan, store)
             }

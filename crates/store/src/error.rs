@@ -1,5 +1,6 @@
 //! The one error type of the library: what went wrong, where, and what to do next.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -104,7 +105,7 @@ pub enum Error {
     /// duplicates.
     WrongTable {
         /// Why.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// A handle or cursor of another transaction, or of one that was reset.
     WrongTransaction,

@@ -8,7 +8,7 @@
 //! | a store is | one file: a copy-on-write B+tree | a directory: a log and sorted tables |
 //! | counts, ranks, positions | exact, in one or two descents | estimated counts only |
 //! | transactions | many readers and one writer; nested | atomic batches; optimistic |
-//! | begin with | [`tree::Store`], [`tree::TypedTable`] | [`lsm::Options`], [`lsm::Db`] |
+//! | begin with | [`tree::Store`], [`tree::TypedTable`] | [`lsm::Db`], [`lsm::TypedKeyspace`] |
 //!
 //! [`key`] holds order-preserving encodings for typed keys.
 //!
@@ -30,6 +30,16 @@
 //! assert_eq!(sizes.rank(&txn, "/usr/bin/sed")?.keys, 1);
 //! # Ok(()) }
 //! ```
+//!
+//! # Features
+//!
+//! None is on unless asked for.
+//!
+//! - `derive`: structs as typed keys, `key::Key`.
+//! - `json`, `postcard`: typed values of every type that serde knows, `key::Json` and
+//!   `key::Postcard`.
+//! - `arrow`: streams as record batches, `stream::arrow`.
+//! - `futures`: streams are those of the futures crates.
 //!
 //! # Recipes
 //!

@@ -97,7 +97,8 @@ impl Kind {
         let options = Options::new().create(true).memtable_bytes(self.memtable_bytes);
         let db = options.segment_bytes(self.memtable_bytes as u64).open(path)?;
         let separation_threshold = if self.separates { 16 } else { u32::MAX };
-        let space = db.keyspace(NUMBERS, KeyspaceOptions { separation_threshold })?;
+        let space =
+            db.keyspace(NUMBERS, KeyspaceOptions { separation_threshold, ..Default::default() })?;
         Ok((db, space))
     }
 }

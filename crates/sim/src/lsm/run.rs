@@ -191,7 +191,8 @@ impl<'c> Runner<'c> {
     fn enter(&mut self, db: Db) -> Outcome {
         self.spaces.clear();
         for (name, separation_threshold) in SPACES {
-            let space = db.keyspace(name, KeyspaceOptions { separation_threshold });
+            let space =
+                db.keyspace(name, KeyspaceOptions { separation_threshold, ..Default::default() });
             self.spaces.push(ok("keyspace", space)?);
         }
         self.db = Some(db);
@@ -405,7 +406,9 @@ impl<'c> Runner<'c> {
         if !matches!(stale, Err(hedgerow::Error::NoTable { .. })) {
             return Err("a dropped keyspace takes a value".to_owned().into());
         }
-        let made = self.db()?.keyspace(name, KeyspaceOptions { separation_threshold });
+        let made = self
+            .db()?
+            .keyspace(name, KeyspaceOptions { separation_threshold, ..Default::default() });
         self.spaces[space] = ok("keyspace", made)?;
         Ok(())
     }

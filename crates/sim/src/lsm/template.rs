@@ -75,7 +75,7 @@ impl Template {
         let disk = SimSystem::new(1, config);
         let db = options(&disk).create(true).open(PATH)?;
         let make = |(name, separation_threshold)| {
-            db.keyspace(name, KeyspaceOptions { separation_threshold })
+            db.keyspace(name, KeyspaceOptions { separation_threshold, ..Default::default() })
         };
         let spaces: Vec<Keyspace> = SPACES.into_iter().map(make).collect::<Result<_>>()?;
         fill(&db, &spaces, 1, 1)?;

@@ -1,7 +1,8 @@
 //! Order-preserving encodings: typed keys and values as byte strings.
 //!
 //! A [`KeyCode`] type is encoded so that the bytewise order of the encodings is the order of the
-//! values; [`TypedTable`](crate::tree::TypedTable) puts such types on top of the byte tables. The
+//! values; [`TypedTable`](crate::tree::TypedTable) and
+//! [`TypedKeyspace`](crate::lsm::TypedKeyspace) put such types on top of the tables of bytes. The
 //! encodings are part of a store's format and never change. This module knows no tables and no
 //! pages.
 //!
@@ -19,19 +20,79 @@
 //! | tuples of 2 to 6 | the parts one after the other | sum |
 //! | `Duration`, `SystemTime` | seconds (`u64`, `i64`), nanoseconds (`u32`) | 12 |
 //!
+//! With the feature `derive`, structs of such types are keys, too, and enums without fields: `Key`.
+//!
 //! `usize` and `isize` are left out: a store moves between machines where they differ.
+//!
+//! Values need no order. With the features `json` and `postcard` they may be of any type that serde
+//! knows, in a `Json` or a `Postcard`.
 
+#[cfg(any(feature = "json", feature = "postcard"))]
+mod codecs;
 mod compound;
 mod number;
 mod range;
 mod text;
 mod time;
+pub(crate) mod typed;
 
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 
+#[cfg(feature = "json")]
+pub use codecs::Json;
+#[cfg(feature = "postcard")]
+pub use codecs::Postcard;
+/// Derives [`KeyCode`] for a struct, or for an enum whose variants have no fields: with the feature
+/// `derive`.
+///
+/// A struct is encoded as the tuple of its fields, so it comes in the order that `Ord` derives: by
+/// the first field, then by the second one. It may have more fields than tuples have; each is of a
+/// type that is a key. A struct of one field is encoded as this field. The fingerprint of a table
+/// says the types of the parts, not the name of the struct.
+///
+/// A variant is encoded as its number, one byte: they come in the order of their numbers, which is
+/// that of `Ord`, too. Give the variants numbers (`Low = 1`) if some may be added between them
+/// later.
+///
+/// Types with parameters are refused, and so are variants with fields.
+///
+/// ```
+/// use hedgerow::key::Key;
+/// use hedgerow::tree::{Store, TypedTable};
+///
+/// #[derive(Debug, PartialEq, Key)]
+/// enum Kind {
+///     Read = 1,
+///     Write = 2,
+/// }
+///
+/// #[derive(Debug, PartialEq, Key)]
+/// struct Visit {
+///     page: String,
+///     day: u32,
+///     kind: Kind,
+/// }
+///
+/// # fn main() -> hedgerow::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = Store::create(folder.path().join("store"))?;
+/// let visit = |page: &str, day, kind| Visit { page: page.to_string(), day, kind };
+/// let mut txn = store.begin_write()?;
+/// let visits = TypedTable::<Visit, u64>::create(&mut txn, "visits")?;
+/// visits.put(&mut txn, &visit("/", 8, Kind::Read), 350)?;
+/// visits.put(&mut txn, &visit("/about", 7, Kind::Write), 1)?;
+/// visits.put(&mut txn, &visit("/", 7, Kind::Read), 400)?;
+/// assert_eq!(visits.first(&txn)?, Some((visit("/", 7, Kind::Read), 400)));
+/// let day_8 = &visit("/", 8, Kind::Read)..&visit("/", 9, Kind::Read);
+/// assert_eq!(visits.count_range(&txn, day_8)?, 1);
+/// # Ok(()) }
+/// ```
+#[cfg(feature = "derive")]
+pub use hedgerow_derive::Key;
 pub(crate) use range::end_of_prefix;
 pub use range::{KeyRange, Prefix, prefix};
 
@@ -98,8 +159,9 @@ pub trait KeyCode: Sized {
 
 /// A type that is encoded as a byte string, in no particular order: the values of a table.
 ///
-/// Every [`KeyCode`] type is also a `ValueCode`. Implement this trait, and not `KeyCode`, for types
-/// whose order does not matter.
+/// Every [`KeyCode`] type is also a `ValueCode`, and with the features `json` and `postcard` so are
+/// all types that serde knows, in a `Json` or `Postcard`. Implement this trait, and not `KeyCode`,
+/// for types whose order does not matter.
 ///
 /// ```
 /// use hedgerow::key::{DecodeError, ValueCode};
@@ -114,8 +176,9 @@ pub trait KeyCode: Sized {
 ///     fn type_name(name: &mut String) {
 ///         name.push_str("color");
 ///     }
-///     fn encode(value: Color, out: &mut Vec<u8>) {
+///     fn encode(value: Color, out: &mut Vec<u8>) -> hedgerow::Result<()> {
 ///         out.extend_from_slice(&value.0);
+///         Ok(())
 ///     }
 ///     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
 ///         bytes.try_into().map(Color).map_err(|_| DecodeError::new("a color has 3 bytes"))
@@ -134,7 +197,10 @@ pub trait ValueCode: Sized {
     fn type_name(name: &mut String);
 
     /// Adds the encoding to the end of `out`.
-    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) if the value has none.
+    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) -> crate::Result<()>;
 
     /// The value that `bytes` encode.
     ///
@@ -152,8 +218,9 @@ impl<T: KeyCode> ValueCode for T {
     }
 
     #[inline]
-    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) {
+    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) -> crate::Result<()> {
         <T as KeyCode>::encode(value, out);
+        Ok(())
     }
 
     #[inline]
@@ -163,20 +230,20 @@ impl<T: KeyCode> ValueCode for T {
 }
 
 /// Bytes that are not an encoding of the type that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    reason: &'static str,
+    reason: Cow<'static, str>,
 }
 
 impl DecodeError {
     /// An error with what is wrong, for example "a color has 3 bytes".
-    pub const fn new(reason: &'static str) -> Self {
-        Self { reason }
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { reason: reason.into() }
     }
 
     /// What is wrong.
-    pub const fn reason(&self) -> &'static str {
-        self.reason
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 }
 

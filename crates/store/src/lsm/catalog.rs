@@ -1,12 +1,16 @@
-//! The names of a store's keyspaces: finding, making and dropping them. The names are stored in
-//! keyspace 0.
+//! The names of a store's keyspaces: finding, making and dropping them, with their user flags. The
+//! names are stored in keyspace 0.
 
 use std::path::Path;
 
 use super::commit::batch::Batch;
+use super::commit::transaction::Transaction;
 use super::db::Db;
+use super::engine::Inner;
 use super::entry::full_key;
-use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
+use super::keyspace::{
+    CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record, USER_FLAGS,
+};
 use super::log::segment::{OpKind, push_op};
 use super::names::Names;
 use super::read::range::Range;
@@ -23,7 +27,7 @@ impl Db {
     /// [`Error::Size`] if the name is longer than 1,024 bytes; else as [`Db::write`].
     pub fn keyspace(&self, name: impl AsRef<[u8]>, options: KeyspaceOptions) -> Result<Keyspace> {
         let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
-        if let Some(found) = self.find(&mut names, name)? {
+        if let Some(found) = self.inner.find(&mut names, name)? {
             return Ok(found);
         }
         let record = self.create_keyspace(&names, name, options)?;
@@ -37,7 +41,7 @@ impl Db {
     /// # Errors
     /// [`Error::Corrupt`] or [`Error::Io`] if the names cannot be read.
     pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
-        self.find(&mut self.inner.catalog.lock(), name.as_ref())
+        self.inner.find(&mut self.inner.catalog.lock(), name.as_ref())
     }
 
     /// The names of all keyspaces, in order.
@@ -72,12 +76,16 @@ impl Db {
     /// it is gone.
     pub fn drop_keyspace(&self, name: impl AsRef<[u8]>) -> Result<bool> {
         let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
-        let Some(keyspace) = self.find(&mut names, name)? else { return Ok(false) };
+        let Some(keyspace) = self.inner.find(&mut names, name)? else { return Ok(false) };
         let mut batch = Batch::new();
         let (start, end) = (full_key(keyspace.id(), &[]), full_key(keyspace.id() + 1, &[]));
         push_op(&mut batch.body, OpKind::DeleteRange, [&start, &[]], [&end, &[]]);
         push_op(&mut batch.body, OpKind::Delete, [&CATALOG.to_be_bytes(), name], [&[], &[]]);
         batch.count = 2;
+        if keyspace.user_flags() != 0 {
+            push_op(&mut batch.body, OpKind::Delete, [&USER_FLAGS.to_be_bytes(), name], [&[], &[]]);
+            batch.count += 1;
+        }
         // From here on batches that name the keyspace are refused, so that none can follow the
         // drop.
         keyspace.set_dropped(true);
@@ -89,17 +97,6 @@ impl Db {
         self.inner.flush()?;
         self.inner.work()?;
         Ok(true)
-    }
-
-    fn find(&self, names: &mut Names, name: &[u8]) -> Result<Option<Keyspace>> {
-        if let Some(keyspace) = names.known.get(name) {
-            return Ok(Some(keyspace.clone()));
-        }
-        let found = find(&View::now(&self.inner), self.inner.catalog.store, name)?;
-        if let Some(keyspace) = &found {
-            names.known.insert(name.to_vec(), keyspace.clone());
-        }
-        Ok(found)
     }
 
     /// Writes a keyspace's record. Its number is above those of all that a reader can see.
@@ -125,18 +122,53 @@ impl Db {
         let key = [&CATALOG.to_be_bytes()[..], name];
         push_op(&mut batch.body, OpKind::Put, key, [&record.encode(), &[]]);
         batch.count = 1;
+        if options.user_flags != 0 {
+            push_user_flags(&mut batch, name, options.user_flags);
+        }
         self.inner.commit(batch, self.inner.options.durability)?;
         Ok(record)
     }
 }
 
-impl Snapshot {
-    /// The keyspace of that name, if there was one when the snapshot was taken.
+impl Inner {
+    fn find(&self, names: &mut Names, name: &[u8]) -> Result<Option<Keyspace>> {
+        if let Some(keyspace) = names.known.get(name) {
+            return Ok(Some(keyspace.clone()));
+        }
+        let found = find(&View::now(self), self.catalog.store, name)?;
+        if let Some(keyspace) = &found {
+            names.known.insert(name.to_vec(), keyspace.clone());
+        }
+        Ok(found)
+    }
+}
+
+impl Transaction {
+    /// The keyspace of that name, if there is one at this moment: names are looked up beside the
+    /// transaction.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or [`Error::Io`] if the names cannot be read.
     pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
-        find(&self.view(), self.store(), name.as_ref())
+        self.inner.find(&mut self.inner.catalog.lock(), name.as_ref())
+    }
+}
+
+impl Snapshot {
+    /// The keyspace of that name, if there was one when the snapshot was taken. Writing to one that
+    /// was dropped since is an error.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or [`Error::Io`] if the names cannot be read.
+    pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
+        let name = name.as_ref();
+        let Some(then) = find(&self.view(), self.store(), name)? else { return Ok(None) };
+        // All handles of a keyspace learn together that it was dropped.
+        let now = self.inner.find(&mut self.inner.catalog.lock(), name)?;
+        Ok(now.filter(|now| now.id() == then.id()).or_else(|| {
+            then.set_dropped(true);
+            Some(then)
+        }))
     }
 
     /// The names of all keyspaces that there were when the snapshot was taken, in order.
@@ -164,8 +196,23 @@ pub(crate) fn names(view: View) -> Result<Vec<Vec<u8>>> {
 pub(crate) fn find(view: &View, store: u64, name: &[u8]) -> Result<Option<Keyspace>> {
     let Some(bytes) = view.get(&full_key(CATALOG, name))? else { return Ok(None) };
     let path = &view.version().directory().path;
-    let record = Record::decode(bytes.bytes()).ok_or_else(|| damaged(path))?;
+    let mut record = Record::decode(bytes.bytes()).ok_or_else(|| damaged(path))?;
+    if let Some(flags) = view.get(&full_key(USER_FLAGS, name))? {
+        record.options.user_flags = user_flags(flags.bytes()).ok_or_else(|| damaged(path))?;
+    }
     Ok(Some(Keyspace::new(store, name, record)))
+}
+
+/// Has a batch keep the user flags of the keyspace of a name.
+pub(crate) fn push_user_flags(batch: &mut Batch, name: &[u8], flags: u32) {
+    let key = [&USER_FLAGS.to_be_bytes()[..], name];
+    push_op(&mut batch.body, OpKind::Put, key, [&flags.to_le_bytes(), &[]]);
+    batch.count += 1;
+}
+
+/// The user flags that are stored as these bytes.
+pub(crate) fn user_flags(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_le_bytes)
 }
 
 fn damaged(path: &Path) -> Error {

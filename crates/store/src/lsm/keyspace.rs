@@ -1,4 +1,5 @@
-//! Keyspaces: named ranges of the one order of full keys. The names are stored in keyspace 0.
+//! Keyspaces: named ranges of the one order of full keys. The names are stored in keyspace 0, the
+//! user flags of those keyspaces that have some in the last one, which no name can get.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,9 @@ use crate::sync::atomic::AtomicBool;
 pub(crate) const CATALOG: u32 = 0;
 /// Keyspace numbers end here, so that each has a successor.
 pub(crate) const KEYSPACES_MAX: u32 = u32::MAX - 1;
+/// The keyspace of the user flags, by name. Nobody is given this number, so builds that know of no
+/// flags leave it alone.
+pub(crate) const USER_FLAGS: u32 = u32::MAX;
 /// The longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
 
@@ -20,11 +24,14 @@ pub struct KeyspaceOptions {
     /// point to them. A smaller threshold makes writing cheaper and scans dearer. The default is 4
     /// KiB.
     pub separation_threshold: u32,
+    /// 32 bits of the caller's own, stored with the keyspace; the engine does not read them. A
+    /// [`TypedKeyspace`](super::TypedKeyspace) holds its types there. The default is 0.
+    pub user_flags: u32,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { separation_threshold: 4096 }
+        Self { separation_threshold: 4096, user_flags: 0 }
     }
 }
 
@@ -64,6 +71,15 @@ impl Keyspace {
         self.0.options.separation_threshold
     }
 
+    /// The caller's own 32 bits.
+    pub fn user_flags(&self) -> u32 {
+        self.0.options.user_flags
+    }
+
+    pub(crate) fn options(&self) -> KeyspaceOptions {
+        self.0.options
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.0.id
     }
@@ -82,7 +98,7 @@ impl Keyspace {
     }
 }
 
-/// What the catalog holds under a name.
+/// What the catalog holds under a name; the user flags stand elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) id: u32,
@@ -101,6 +117,7 @@ impl Record {
         let mut reader = Reader::new(bytes);
         let (id, separation_threshold) = (reader.u32()?, reader.u32()?);
         let fits = reader.is_empty() && (1..=KEYSPACES_MAX).contains(&id);
-        fits.then_some(Self { id, options: KeyspaceOptions { separation_threshold } })
+        let options = KeyspaceOptions { separation_threshold, ..KeyspaceOptions::default() };
+        fits.then_some(Self { id, options })
     }
 }

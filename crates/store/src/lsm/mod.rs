@@ -30,6 +30,8 @@
 //! share one write and one flush. Values from [`KeyspaceOptions::separation_threshold`] on are
 //! written once, to the log, and stay there until enough around them is garbage.
 //!
+//! [`TypedKeyspace`] puts keys and values of Rust's types on top of a keyspace of bytes.
+//!
 //! # Memory
 //!
 //! [`Options::memory_limit`] is one number for all of it. [`Db::stat`] says what it is used for
@@ -82,6 +84,7 @@ mod salvage;
 mod stat;
 mod table;
 mod tombstones;
+mod typed;
 mod values;
 mod varint;
 
@@ -105,3 +108,4 @@ pub use read::snapshot::Snapshot;
 pub(crate) use read::touched::{LogPlace, Touched};
 pub use salvage::{Loss, SalvageReport};
 pub use stat::{DbStat, LevelStat, MemoryStat, Pin, ReadStat};
+pub use typed::{TypedKeyspace, TypedRange, TypedRead, TypedWrite};

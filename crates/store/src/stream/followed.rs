@@ -197,7 +197,9 @@ impl Followed for Store {
         let handle = snapshot.table(table)?;
         let options = snapshot.table_options(handle)?;
         let has_duplicates = snapshot.table_info(handle)?.duplicates;
-        Ok(Form { options, has_duplicates, keyspace: KeyspaceOptions::default() })
+        let user_flags = options.user_flags;
+        let keyspace = KeyspaceOptions { user_flags, ..KeyspaceOptions::default() };
+        Ok(Form { options, has_duplicates, keyspace })
     }
 }
 
@@ -289,7 +291,7 @@ impl Followed for Db {
     fn form(snapshot: &lsm::Snapshot, table: &[u8]) -> Result<Form> {
         let keyspace = snapshot.find_keyspace(table)?;
         let keyspace = keyspace.ok_or_else(|| Error::NoTable { name: table.to_vec() })?;
-        let keyspace = KeyspaceOptions { separation_threshold: keyspace.separation_threshold() };
-        Ok(Form { options: TableOptions::new(), has_duplicates: false, keyspace })
+        let options = TableOptions::new().user_flags(keyspace.user_flags());
+        Ok(Form { options, has_duplicates: false, keyspace: keyspace.options() })
     }
 }

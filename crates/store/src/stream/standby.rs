@@ -249,7 +249,7 @@ impl sealed::Sealed for Db {
             let keyspace = self.keyspace(name, keyspace)?;
             if has_duplicates {
                 let reason = "the second store is of the engine lsm, which has no duplicates";
-                return Err(Error::WrongTable { reason });
+                return Err(Error::WrongTable { reason: reason.into() });
             }
             for change in step.changes(name)? {
                 let change = uninterrupted(interrupt, change)?;

@@ -450,7 +450,7 @@ impl WriteTxn {
     fn check_single(&self, table: Table) -> Result<()> {
         match self.open_table(table)?.tree.form.values {
             None => Ok(()),
-            Some(_) => Err(Error::WrongTable { reason: "the table has duplicates" }),
+            Some(_) => Err(Error::WrongTable { reason: "the table has duplicates".into() }),
         }
     }
 

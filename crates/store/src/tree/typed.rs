@@ -19,7 +19,9 @@ macro_rules! of_both {
             }
 
             fn checked(txn: &impl Snapshot, table: Table) -> Result<Self> {
-                Ok(Self { table: super::check::<K, V>(txn, table, KIND)?, types: PhantomData })
+                let info = txn.table_info(table)?;
+                check::<K, V>(KIND, &info.name, info.user_flags)?;
+                Ok(Self { table, types: PhantomData })
             }
 
             /// The underlying table of bytes, for what has no typed form: cursors, samples,
@@ -59,7 +61,7 @@ macro_rules! of_both {
 
             /// The entry with exactly `n` entries before it.
             pub fn nth(&self, txn: &impl Snapshot, n: u64) -> Result<Option<(K, V)>> {
-                txn.nth(self.table, n)?.map(super::decode_entry).transpose()
+                txn.nth(self.table, n)?.map(decode_entry).transpose()
             }
 
             /// Where a key stands or would stand.
@@ -78,7 +80,7 @@ macro_rules! of_both {
 
         impl<K: KeyCode, V: $value> std::fmt::Debug for $table<K, V> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{} ({:?})", super::type_names::<K, V>(KIND), self.table)
+                write!(f, "{} ({:?})", type_names::<K, V>(KIND), self.table)
             }
         }
     };
@@ -89,15 +91,15 @@ mod table;
 
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 pub use multimap::TypedMultimap;
 pub use table::TypedTable;
 
 use super::{Entry, Range, Snapshot, Table};
-use crate::checksum::crc32c;
+use crate::Result;
+use crate::key::typed::{MULTIMAP, TABLE, decode_pair, encode_bounds, flags};
 use crate::key::{KeyCode, ValueCode};
-use crate::{Error, Result};
 
 /// Iterates over the entries of a typed table from both ends.
 ///
@@ -157,32 +159,13 @@ fn decode<K: KeyCode, V: ValueCode>(entry: Result<Entry<'_>>) -> Result<(K, V)> 
     entry.and_then(decode_entry)
 }
 
-/// The bytes of a key or value.
-fn encode<T: ValueCode>(value: T::Ref<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(T::FIXED_WIDTH.unwrap_or(32));
-    T::encode(value, &mut out);
-    out
-}
-
 fn decode_entry<K: KeyCode, V: ValueCode>(entry: Entry<'_>) -> Result<(K, V)> {
-    let key = <K as KeyCode>::decode(&entry.key.to_cow())?;
-    Ok((key, V::decode(&entry.value.to_cow())?))
-}
-
-fn encode_bounds<'k, K: KeyCode>(
-    keys: &impl RangeBounds<K::Ref<'k>>,
-) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let encoded = |bound: Bound<&K::Ref<'k>>| bound.map(|key| encode::<K>(*key));
-    (encoded(keys.start_bound()), encoded(keys.end_bound()))
-}
-
-/// What is stored of the types of a table. Never 0, which is what an untyped table has.
-fn fingerprint<K: KeyCode, V: ValueCode>(kind: &str) -> u32 {
-    crc32c(0, type_names::<K, V>(kind).as_bytes()).max(1)
+    decode_pair(&entry.key.to_cow(), &entry.value.to_cow())
 }
 
 /// The user flags of a [`TypedTable`], or with `duplicates` a [`TypedMultimap`], whose types have
-/// these [names](KeyCode::type_name): for callers that know types only when they run.
+/// these [names](KeyCode::type_name): for callers that know types only when they run. A
+/// [`TypedKeyspace`](crate::lsm::TypedKeyspace) of the same types has those of a `TypedTable`.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -195,62 +178,6 @@ fn fingerprint<K: KeyCode, V: ValueCode>(kind: &str) -> u32 {
 /// # Ok(()) }
 /// ```
 pub fn type_flags(duplicates: bool, key: &str, value: &str) -> u32 {
-    let kind = if duplicates { "multimap" } else { "table" };
-    crc32c(0, format!("{kind} {key} -> {value}").as_bytes()).max(1)
-}
-
-/// For example "table string -> u64".
-fn type_names<K: KeyCode, V: ValueCode>(kind: &str) -> String {
-    let mut names = format!("{kind} ");
-    <K as KeyCode>::type_name(&mut names);
-    names.push_str(" -> ");
-    V::type_name(&mut names);
-    names
-}
-
-/// Refuses a table that was made for other types.
-fn check<K: KeyCode, V: ValueCode>(txn: &impl Snapshot, table: Table, kind: &str) -> Result<Table> {
-    let info = txn.table_info(table)?;
-    if info.user_flags == fingerprint::<K, V>(kind) {
-        return Ok(table);
-    }
-    let was = if info.user_flags == 0 { "without types" } else { "for other types" };
-    let reason = format!("it was created {was}, not as a {}", type_names::<K, V>(kind));
-    Err(Error::TableOptions { name: info.name, reason })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fingerprints_tell_types_and_kinds_apart() {
-        let all = [
-            fingerprint::<String, u64>("table"),
-            fingerprint::<String, u32>("table"),
-            fingerprint::<Vec<u8>, u64>("table"),
-            fingerprint::<String, u64>("multimap"),
-            fingerprint::<(String, u64), ()>("table"),
-            fingerprint::<(), (String, u64)>("table"),
-        ];
-        for (i, a) in all.iter().enumerate() {
-            assert!(*a != 0 && !all[..i].contains(a), "fingerprint {i} is not its own");
-        }
-    }
-
-    /// Stored in every typed table: it never changes.
-    #[test]
-    fn a_known_fingerprint() {
-        assert_eq!(type_names::<String, u64>("table"), "table string -> u64");
-        assert_eq!(fingerprint::<String, u64>("table"), crc32c(0, b"table string -> u64"));
-    }
-
-    #[test]
-    fn bounds_are_encoded_as_keys_that_stand_alone() {
-        let (low, high) = encode_bounds::<String>(&("a".."b\0"));
-        assert_eq!(low, Bound::Included(b"a".to_vec()));
-        assert_eq!(high, Bound::Excluded(b"b\0".to_vec()));
-        let (low, high) = encode_bounds::<i16>(&(..=-1));
-        assert_eq!((low, high), (Bound::Unbounded, Bound::Included(vec![0x7F, 0xFF])));
-    }
+    let kind = if duplicates { MULTIMAP } else { TABLE };
+    flags(&format!("{kind} {key} -> {value}"))
 }

@@ -162,7 +162,9 @@ impl Subject for Db {
             self.drop_keyspace(&name).unwrap();
         }
         let separation_threshold = if r.is_multiple_of(3) { 16 } else { 4096 };
-        let space = self.keyspace(&name, KeyspaceOptions { separation_threshold }).unwrap();
+        let space = self
+            .keyspace(&name, KeyspaceOptions { separation_threshold, ..Default::default() })
+            .unwrap();
         let mut batch = Batch::new();
         for n in 0..(r >> 16) % 12 {
             let r = mix(r.wrapping_add(n));

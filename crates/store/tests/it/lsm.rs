@@ -21,7 +21,7 @@ fn options() -> Options {
 
 fn open(path: &Path) -> (Db, Keyspace) {
     let db = options().open(path).unwrap();
-    let options = KeyspaceOptions { separation_threshold: 200 };
+    let options = KeyspaceOptions { separation_threshold: 200, ..Default::default() };
     let space = db.keyspace("space", options).unwrap();
     (db, space)
 }
@@ -177,7 +177,9 @@ fn bytes_on_disk(db: &Db) -> u64 {
 fn space_stays_within_its_bound() {
     let folder = tempfile::tempdir().unwrap();
     let db = options().open(folder.path().join("db")).unwrap();
-    let space = db.keyspace("space", KeyspaceOptions { separation_threshold: 500 }).unwrap();
+    let space = db
+        .keyspace("space", KeyspaceOptions { separation_threshold: 500, ..Default::default() })
+        .unwrap();
     let (count, entry_bytes) = (24_000_u64, 16 + 1024);
     let key = |n: u64| (u128::from(n) << 64 | u128::from(n)).to_be_bytes();
     let value = |n: u64| n.to_le_bytes().repeat(128);
@@ -406,7 +408,7 @@ fn the_memory_limit_is_kept() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let options = Options::new().create(true).durability(Durability::None).memory_limit(LIMIT);
     let db = options.open(folder.path().join("db")).unwrap();
-    let options = KeyspaceOptions { separation_threshold: 200 };
+    let options = KeyspaceOptions { separation_threshold: 200, ..Default::default() };
     let space = db.keyspace("space", options).unwrap();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let long = |n: u64| n.to_le_bytes().repeat(if n.is_multiple_of(3) { 20 } else { 150 });
@@ -525,7 +527,7 @@ fn a_long_scan_reads_early_and_tells_late() {
         let path = folder.path().join(threshold.to_string());
         let open = || {
             let db = options().memory_limit(4 << 20).open(&path).unwrap();
-            let options = KeyspaceOptions { separation_threshold: threshold };
+            let options = KeyspaceOptions { separation_threshold: threshold, ..Default::default() };
             let space = db.keyspace("space", options).unwrap();
             (db, space)
         };

@@ -99,6 +99,33 @@ fn handles_of_a_dropped_keyspace_write_nothing() {
     assert_eq!(db.get(&new, b"key").unwrap().as_deref(), Some(&b"new"[..]));
 }
 
+/// What such a handle wrote would come back in the next keyspace that gets its number.
+#[test]
+fn handles_that_snapshots_gave_write_nothing_to_a_dropped_keyspace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let db = open(&path);
+    let x = db.keyspace("x", Default::default()).unwrap();
+    db.put(&x, b"key", b"old").unwrap();
+    let snapshot = db.snapshot();
+    let before = snapshot.find_keyspace("x").unwrap().unwrap();
+    db.put(&before, b"key", b"new").unwrap();
+    db.drop_keyspace("x").unwrap();
+    let after = snapshot.find_keyspace("x").unwrap().unwrap();
+    db.keyspace("x", Default::default()).unwrap();
+    let beside = snapshot.find_keyspace("x").unwrap().unwrap();
+    for handle in [before, after, beside] {
+        assert!(matches!(db.put(&handle, b"ghost", b""), Err(Error::NoTable { .. })));
+        assert_eq!(snapshot.get(&handle, b"key").unwrap().as_deref(), Some(&b"old"[..]));
+    }
+    drop(snapshot);
+    db.drop_keyspace("x").unwrap();
+    db.close().unwrap();
+    let db = open(&path);
+    let y = db.keyspace("y", Default::default()).unwrap();
+    assert_eq!(db.range(&y, ..).unwrap().count(), 0);
+}
+
 /// Writers beside it are refused or stand before it: none of their entries comes back.
 #[test]
 fn nothing_is_written_behind_a_drop() {

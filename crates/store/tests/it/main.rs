@@ -24,6 +24,7 @@ mod lsm;
 mod lsm_cache;
 mod lsm_keyspaces;
 mod lsm_transactions;
+mod lsm_typed;
 mod memory;
 mod orders;
 mod processes;
@@ -37,6 +38,10 @@ mod statistics;
 mod tables;
 mod tidy;
 mod typed;
+#[cfg(all(feature = "json", feature = "postcard"))]
+mod typed_codecs;
+#[cfg(feature = "derive")]
+mod typed_derive;
 
 /// A store in a folder that goes away with it.
 struct Scratch {

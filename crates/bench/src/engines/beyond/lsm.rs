@@ -22,7 +22,8 @@ impl Store {
         let options = Options::new().create(true).memory_limit(memory);
         let db = options.open(folder.join("data"))?;
         let separation_threshold = if kind == Kind::HedgerowInline { u32::MAX } else { SEPARATED };
-        let keyspace = db.keyspace("table", KeyspaceOptions { separation_threshold })?;
+        let keyspace =
+            db.keyspace("table", KeyspaceOptions { separation_threshold, ..Default::default() })?;
         let is_held = kind == Kind::HedgerowHeld;
         let durability = if is_held { Durability::None } else { Durability::Eventual };
         Ok(Self { db, keyspace, durability })

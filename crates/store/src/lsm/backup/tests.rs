@@ -18,7 +18,8 @@ fn options() -> Options {
 }
 
 fn space(db: &Db) -> Keyspace {
-    db.keyspace("space", KeyspaceOptions { separation_threshold: 200 }).unwrap()
+    db.keyspace("space", KeyspaceOptions { separation_threshold: 200, ..Default::default() })
+        .unwrap()
 }
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -380,7 +380,8 @@ mod tests {
         let open = || {
             let options = Options::new().create(true).memory_limit(4 << 20).segment_bytes(1 << 14);
             let db = options.memtable_bytes(1 << 14).open(folder.path().join("db")).unwrap();
-            let separated = super::super::KeyspaceOptions { separation_threshold: 40 };
+            let separated =
+                super::super::KeyspaceOptions { separation_threshold: 40, ..Default::default() };
             let space = db.keyspace("space", separated).unwrap();
             (db, space)
         };

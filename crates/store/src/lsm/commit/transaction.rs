@@ -60,7 +60,7 @@ use crate::{Error, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Transaction {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     footprint: RefCell<Footprint>,
     batch: Batch,
     writes: Writes,

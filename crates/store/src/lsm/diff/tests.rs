@@ -75,7 +75,7 @@ fn write(db: &Db, rng: &mut Rng) {
         db.drop_keyspace(name).unwrap();
         return;
     }
-    let options = KeyspaceOptions { separation_threshold: 20 };
+    let options = KeyspaceOptions { separation_threshold: 20, ..Default::default() };
     let keyspace = db.keyspace(name, options).unwrap();
     let mut batch = Batch::new();
     for _ in 0..1 + rng.below(8) {

@@ -10,7 +10,7 @@ use crate::os::sim::{self, CrashMode, Fault, Kept, Operation, SimSystem};
 fn open(disk: &SimSystem) -> (Db, Keyspace) {
     let options = Options::new().create(true).memtable_bytes(1 << 12).segment_bytes(1 << 12);
     let db = options.system(Arc::new(disk.clone())).open("/d/db").unwrap();
-    let options = super::super::KeyspaceOptions { separation_threshold: 32 };
+    let options = super::super::KeyspaceOptions { separation_threshold: 32, ..Default::default() };
     let space = db.keyspace("space", options).unwrap();
     (db, space)
 }

@@ -34,7 +34,7 @@ impl View {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     seq: u64,
 }
 

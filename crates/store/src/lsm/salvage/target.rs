@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::found::Lost;
 use super::{Loss, SalvageReport};
+use crate::lsm::catalog;
 use crate::lsm::commit::batch::Batch;
 use crate::lsm::db::Db;
 use crate::lsm::entry::KEYSPACE_BYTES;
-use crate::lsm::keyspace::{CATALOG, Keyspace, KeyspaceOptions, Record};
+use crate::lsm::keyspace::{CATALOG, Keyspace, KeyspaceOptions, Record, USER_FLAGS};
 use crate::{Durability, Result};
 
 /// A batch is committed when it has this many bytes.
@@ -18,6 +19,8 @@ pub(super) struct Target<'d> {
     db: &'d Db,
     /// Names and options by number, as far as the catalog came over.
     names: BTreeMap<u32, (Vec<u8>, KeyspaceOptions)>,
+    /// User flags by name.
+    flags: BTreeMap<Vec<u8>, u32>,
     spaces: BTreeMap<u32, Keyspace>,
     batch: Batch,
     bytes: usize,
@@ -26,10 +29,9 @@ pub(super) struct Target<'d> {
 
 impl<'d> Target<'d> {
     pub(super) fn new(db: &'d Db) -> Self {
-        let names = BTreeMap::new();
-        let spaces = BTreeMap::new();
-        let batch = Batch::new();
-        Self { db, names, spaces, batch, bytes: 0, report: SalvageReport::default() }
+        let (names, flags, spaces) = Default::default();
+        let (batch, report) = (Batch::new(), SalvageReport::default());
+        Self { db, names, flags, spaces, batch, bytes: 0, report }
     }
 
     pub(super) fn put(&mut self, key: &[u8], value: Vec<u8>) -> Result<()> {
@@ -40,6 +42,10 @@ impl<'d> Target<'d> {
             if let Some(Record { id, options }) = Record::decode(&value) {
                 self.names.insert(id, (key.to_vec(), options));
             }
+            return Ok(());
+        }
+        if id == USER_FLAGS {
+            self.flags.extend(catalog::user_flags(&value).map(|flags| (key.to_vec(), flags)));
             return Ok(());
         }
         let space = self.space(id)?;
@@ -75,16 +81,31 @@ impl<'d> Target<'d> {
         Ok(space)
     }
 
+    /// Writes the user flags of the keyspaces that came over. They are read after all else.
+    fn keep_flags(&self) -> Result<()> {
+        let mut batch = Batch::new();
+        for (name, &flags) in &self.flags {
+            if self.spaces.values().any(|space| space.name() == name) {
+                catalog::push_user_flags(&mut batch, name, flags);
+            }
+        }
+        match batch.is_empty() {
+            true => Ok(()),
+            false => self.db.inner.commit(batch, Durability::None),
+        }
+    }
+
     /// Makes the keyspaces in which nothing is, and says in the user's terms what was lost.
     pub(super) fn finish(mut self, lost: Vec<Lost>) -> Result<SalvageReport> {
         self.commit()?;
         let ids: Vec<u32> = self.names.keys().copied().collect();
         ids.into_iter().try_for_each(|id| self.space(id).map(drop))?;
+        self.keep_flags()?;
         self.report.keyspaces = self.spaces.len() as u64;
         let place = |key: Vec<u8>| {
             let (id, key) = key.split_first_chunk::<KEYSPACE_BYTES>()?;
             let id = u32::from_be_bytes(*id);
-            (id != CATALOG).then(|| (self.name(id).0, key.to_vec()))
+            (![CATALOG, USER_FLAGS].contains(&id)).then(|| (self.name(id).0, key.to_vec()))
         };
         let losses = lost.into_iter().map(|Lost { path, offset, reason, count, keys }| {
             let has_keys = keys.is_some();

@@ -25,7 +25,7 @@ fn store() -> (SimSystem, State) {
     let system = SimSystem::new(1, Config::default());
     let db = options(&system).create(true).open(PATH).unwrap();
     let make = |name: &str, separation_threshold| {
-        db.keyspace(name, KeyspaceOptions { separation_threshold }).unwrap()
+        db.keyspace(name, KeyspaceOptions { separation_threshold, ..Default::default() }).unwrap()
     };
     let spaces = [make("apart", 16), make("inline", u32::MAX)];
     let put = |round: u32, every: usize, durability| {

@@ -72,7 +72,7 @@ impl sealed::Sealed for Store {
         let has_duplicates = txn.table_info(table)?.duplicates;
         if has_duplicates && matches!(mode, Mode::Merge(_)) {
             let reason = "values of a table with duplicates cannot be merged";
-            return Err(Error::WrongTable { reason });
+            return Err(Error::WrongTable { reason: reason.into() });
         }
         Ok(TreeTxn { txn, table, has_duplicates, run: Run::default() })
     }

@@ -96,7 +96,7 @@ fn everything_of_a_sound_store_comes_over() {
     assert_eq!(case.report.losses, []);
     let all = contents_of(&bytes);
     assert!(case.contents() == all);
-    assert_eq!(case.report.entries, all.iter().map(|(_, pairs)| pairs.len() as u64).sum());
+    assert_eq!(case.report.entries, all.iter().map(|(_, pairs)| pairs.len() as u64).sum::<u64>());
     assert_eq!(case.report.tables, kinds().len() as u64);
     assert_eq!(case.report.commit, Some(newest(&bytes).txn));
     let txn = Store::open(case.folder.path().join("new")).unwrap().begin_read().unwrap();

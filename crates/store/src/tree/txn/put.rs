@@ -143,7 +143,7 @@ impl WriteTxn {
     /// [`Error::WrongTable`] for a table without duplicates.
     pub fn put_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.open_table(table)?.tree.form.values.is_none() {
-            return Err(Error::WrongTable { reason: "the table has no duplicates" });
+            return Err(Error::WrongTable { reason: "the table has no duplicates".into() });
         }
         let before = self.count(table)?.values;
         self.put(table, key, value)?;

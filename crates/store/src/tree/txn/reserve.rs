@@ -51,7 +51,7 @@ impl WriteTxn {
         {
             let reason = "the table has duplicates: reserve only the first value of a key, and no \
                           long one";
-            return Err(Error::WrongTable { reason });
+            return Err(Error::WrongTable { reason: reason.into() });
         }
         let zeros = vec![0; len];
         self.put(table, key, &zeros)?;

@@ -3,12 +3,13 @@
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{TypedRange, decode_entry, encode, encode_bounds, fingerprint};
+use super::{TypedRange, decode_entry};
 use crate::key::KeyCode;
+use crate::key::typed::{self, check, encode, encode_bounds, fingerprint, type_names};
 use crate::tree::{Count, Rank, Snapshot, Table, TableOptions, WriteTxn};
 use crate::{Error, Result};
 
-const KIND: &str = "multimap";
+const KIND: &str = typed::MULTIMAP;
 
 /// A table from keys of type `K` to sets of values of type `V`, as seen by one transaction.
 ///

@@ -3,12 +3,15 @@
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{TypedRange, encode, encode_bounds, fingerprint};
+use super::{TypedRange, decode_entry};
 use crate::Result;
+use crate::key::typed::{
+    self, check, encode, encode_bounds, encode_value, fingerprint, type_names,
+};
 use crate::key::{KeyCode, ValueCode};
 use crate::tree::{Bytes, Rank, Snapshot, Table, TableOptions, WriteTxn};
 
-const KIND: &str = "table";
+const KIND: &str = typed::TABLE;
 
 /// A table from keys of type `K` to values of type `V`, as seen by one transaction.
 ///
@@ -76,7 +79,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
 
     /// Stores a value, in place of the one that was there.
     pub fn put(&self, txn: &mut WriteTxn, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        txn.put(self.table, &encode::<K>(key), &encode::<V>(value))
+        txn.put(self.table, &encode::<K>(key), &encode_value::<V>(value)?)
     }
 
     /// Stores a value only if the key is absent; otherwise returns the value that is there.
@@ -86,7 +89,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<Option<V>> {
-        Ok(match txn.put_new(self.table, &encode::<K>(key), &encode::<V>(value))? {
+        Ok(match txn.put_new(self.table, &encode::<K>(key), &encode_value::<V>(value)?)? {
             Some(there) => Some(V::decode(&there.to_cow())?),
             None => None,
         })
@@ -99,7 +102,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<Option<V>> {
-        Ok(match txn.replace(self.table, &encode::<K>(key), &encode::<V>(value))? {
+        Ok(match txn.replace(self.table, &encode::<K>(key), &encode_value::<V>(value)?)? {
             Some(old) => Some(V::decode(&old)?),
             None => None,
         })
@@ -110,7 +113,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
     /// # Errors
     /// [`Error::NotLast`](crate::Error::NotLast) if it does not.
     pub fn append(&self, txn: &mut WriteTxn, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
-        txn.append(self.table, &encode::<K>(key), &encode::<V>(value))
+        txn.append(self.table, &encode::<K>(key), &encode_value::<V>(value)?)
     }
 
     /// Deletes all keys in a range and returns how many they were.

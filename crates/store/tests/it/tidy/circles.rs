@@ -45,6 +45,7 @@ const LSM: &[&[&str]] = &[
     &["db"],
     &["catalog", "checkpoint", "commit/asking", "commit/transaction", "open", "pins"],
     &["backup", "diff", "open/reader", "salvage"],
+    &["typed"],
 ];
 
 const LIBRARY: &str = "crates/store/src/";

@@ -32,7 +32,8 @@ const EXPORTS: &[(&str, &str)] =
 const PACKAGES: &[(&str, &[&str])] = &[
     // Only tests use `scripts`.
     ("scripts", &[]),
-    ("hedgerow", &["scripts"]),
+    ("hedgerow", &["scripts", "hedgerow-derive"]),
+    ("hedgerow-derive", &[]),
     // SQL is what a package with other build needs gives: it is linked, and not called.
     ("hedgerow-cli", &["hedgerow", "scripts", "sqlite"]),
     ("leveldb", &["hedgerow", "scripts"]),

@@ -15,7 +15,9 @@ fn open(segment_bytes: u64) -> (Db, Keyspace) {
     let options = Options::new().create(true).segment_bytes(segment_bytes);
     let options = options.durability(Durability::Eventual).system(Arc::new(system));
     let db = options.open("/d/store").unwrap();
-    let space = db.keyspace("space", KeyspaceOptions { separation_threshold: 1 }).unwrap();
+    let space = db
+        .keyspace("space", KeyspaceOptions { separation_threshold: 1, ..Default::default() })
+        .unwrap();
     (db, space)
 }
 

@@ -25,7 +25,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn put(db: &Db, numbers: std::ops::Range<u32>, durability: Durability) {
-    let options = KeyspaceOptions { separation_threshold: 100 };
+    let options = KeyspaceOptions { separation_threshold: 100, ..Default::default() };
     let space = db.keyspace("space", options).unwrap();
     for number in numbers {
         let mut batch = Batch::new();
