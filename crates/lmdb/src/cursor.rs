@@ -104,14 +104,18 @@ impl Cursor {
     }
 
     /// MDB_NEXT from the last key of a leaf whose keys stand in one piece, where the cursor knows
-    /// already which leaf is next. `None`, and nothing done, elsewhere. `txn` is the cursor's.
+    /// already which leaf is next; key and value go to `give`. `None`, and nothing done, elsewhere.
+    /// `txn` is the cursor's.
     #[inline(always)]
-    pub(crate) fn next_stored_leaf(&mut self, txn: &Txn) -> Option<(Val, Val)> {
+    pub(crate) fn next_stored_leaf<R>(
+        &mut self,
+        txn: &Txn,
+        give: impl FnOnce((Val, Val)) -> R,
+    ) -> Option<R> {
         if txn.flags & BLOCKED != 0 {
             return None;
         }
-        let (key, value) = self.ahead.next_stored_leaf()?;
-        Some((Val::of(key), Val::of(value)))
+        self.ahead.next_stored_leaf(|key, value| give((Val::of(key), Val::of(value))))
     }
 
     /// The same from the last key of another leaf.

@@ -140,10 +140,8 @@ impl Place {
             Move::Next => self.cursor.next()?,
             Move::Prev => self.cursor.prev()?,
         };
-        Ok(found.map(|entry| Here {
-            key: Str::of(entry.key),
-            value: entry.value_here().map(Str::of),
-        }))
+        Ok(found
+            .map(|entry| Here { key: Str::of(entry.key), value: entry.value_here().map(Str::of) }))
     }
 
     pub(crate) fn value(&mut self) -> Result<Str> {

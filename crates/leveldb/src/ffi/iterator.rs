@@ -45,7 +45,8 @@ impl Iterator {
         self.shown = NOTHING;
         if let Some(Here { key, value }) = place.go(to)? {
             let has_value = value.is_some();
-            self.shown = Shown { is_valid: true, has_value, key, value: value.unwrap_or(Str::NONE) };
+            self.shown =
+                Shown { is_valid: true, has_value, key, value: value.unwrap_or(Str::NONE) };
         }
         Ok(())
     }

@@ -202,10 +202,12 @@ parts! {
     /// MDB_NEXT of a cursor that knows, or knew, what is ahead in its leaf.
     fn get_next(cursor, key, data, op) {
         let this = &mut *cursor;
+        if this.is_next_stored() {
+            return get_next_stored(cursor, key, data, op);
+        }
         let txn = this.txn;
-        match this.next_stored_leaf(&*txn) {
-            Some(pair) => give(key, data, pair),
-            None if this.is_next_stored() => get_next_stored(cursor, key, data, op),
+        match this.next_stored_leaf(&*txn, |pair| give(key, data, pair)) {
+            Some(code) => code,
             None => get_next_leaf(cursor, key, data, op),
         }
     }

@@ -340,7 +340,7 @@ static const struct work {
 	{ "get", 57, get, fill_plain, 0, MDB_RDONLY },
 	{ "begin, get, abort", 80, begin_get, fill_plain, 0, MDB_RDONLY },
 	{ "reset, renew, get", 92, renew_get, fill_plain, 0, MDB_RDONLY },
-	{ "NEXT", 35, next, fill_plain, 0, MDB_RDONLY },
+	{ "NEXT", 33, next, fill_plain, 0, MDB_RDONLY },
 	{ "PREV", 107, prev, fill_plain, 0, MDB_RDONLY },
 	{ "GET_CURRENT", 104, current, fill_plain, 0, MDB_RDONLY },
 	{ "FIRST, LAST", 98, first_and_last, fill_plain, 0, MDB_RDONLY },

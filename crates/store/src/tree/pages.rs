@@ -257,10 +257,11 @@ impl PageFile {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Has the processor fetch a page to which a scan will come.
+    /// Has the processor fetch a page to which a scan will come from another one, which is about as
+    /// full.
     #[inline(always)]
-    pub(crate) fn fetch_next(&self, at: PageRef) {
-        prefetch_range(self.address(at.0), 0..PAGE_BYTES_MIN);
+    pub(crate) fn fetch_next(&self, at: PageRef, from: Page<'_>) {
+        prefetch_around_gap(self.address(at.0), from.heap_len());
     }
 
     /// Reads pages by a positioned read, not through the map.
@@ -529,6 +530,22 @@ fn prefetch_range(base: *const u8, bytes: Range<usize>) {
     loop {
         prefetch::<{ page::LINE }>(end.wrapping_offset(left));
         left += page::LINE as isize;
+        if left >= 0 {
+            break;
+        }
+    }
+}
+
+/// Fetches a page of the smallest size but for a gap in the middle, given how many bytes there are
+/// at its end: of these every other line, since the processor brings a line's neighbour along.
+#[inline(always)]
+fn prefetch_around_gap(base: *const u8, end_bytes: usize) {
+    prefetch::<320>(base);
+    let end = base.wrapping_add(PAGE_BYTES_MIN);
+    let mut left = hidden(-(end_bytes as isize));
+    loop {
+        prefetch::<{ page::LINE }>(end.wrapping_offset(left));
+        left += 2 * page::LINE as isize;
         if left >= 0 {
             break;
         }

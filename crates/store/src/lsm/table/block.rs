@@ -487,12 +487,7 @@ impl Place {
     }
 
     /// Moves from a restart to the last entry that begins before `end`.
-    fn pass_to(
-        &mut self,
-        block: &Block,
-        restart: usize,
-        end: usize,
-    ) -> Result<(), &'static str> {
+    fn pass_to(&mut self, block: &Block, restart: usize, end: usize) -> Result<(), &'static str> {
         self.go_to(block, block.restart(restart))?;
         while self.next < end && self.kind.is_some() {
             self.passed.push(self.start, &self.key);

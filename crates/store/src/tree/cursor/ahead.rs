@@ -83,13 +83,13 @@ impl<'t> Leaves<'t> {
 
     /// Has entered a leaf: has the processor fetch the one after it.
     #[inline(always)]
-    fn set_next(&mut self, next: *const u8) {
+    fn set_next(&mut self, next: *const u8, entered: Page<'_>) {
         self.next = next;
         if let Some(file) = self.file
             && next < self.end
         {
             // SAFETY: as in `enter`.
-            file.fetch_next(unsafe { reference(next) });
+            file.fetch_next(unsafe { reference(next) }, entered);
         }
     }
 }
@@ -196,11 +196,11 @@ impl<'t> Ahead<'t> {
         Some(Step { page, shared: self.joining.shared(), record })
     }
 
-    /// Steps from the end of an ALIGNED leaf to the first key of the next one, and gives key and
-    /// value. `None`, and nothing done, if no such leaf is known, or anything about it or its first
+    /// Steps from the end of an ALIGNED leaf to the first key of the next one. Key and value go to
+    /// `give`. `None`, and nothing done, if no such leaf is known, or anything about it or its first
     /// entry is not as usual.
     #[inline(always)]
-    pub fn next_stored_leaf(&mut self) -> Option<(&'t [u8], &'t [u8])> {
+    pub fn next_stored_leaf<R>(&mut self, give: impl FnOnce(&'t [u8], &'t [u8]) -> R) -> Option<R> {
         if self.next != self.stored_end {
             return None;
         }
@@ -216,8 +216,9 @@ impl<'t> Ahead<'t> {
         self.next = first.wrapping_add(Layout::Aligned.step());
         self.stored_end = first.wrapping_add(Layout::Aligned.step() * page.len());
         self.base = page.address();
-        self.leaves.set_next(after);
-        Some(page.short_record(first))
+        self.leaves.set_next(after, page);
+        let (key, value) = page.short_record(first);
+        Some(give(key, value))
     }
 
     /// The same from the end of another leaf to the first key of one, in one piece as
@@ -236,7 +237,7 @@ impl<'t> Ahead<'t> {
         self.next = first.wrapping_add(Layout::Dense.step());
         self.dense_end = first.wrapping_add(Layout::Dense.step() * page.len());
         (self.base, self.joining) = (page.address(), joining);
-        self.leaves.set_next(after);
+        self.leaves.set_next(after, page);
         Some(Step { page, shared: joining.shared(), record }.joined(room))
     }
 }
