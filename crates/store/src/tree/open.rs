@@ -427,7 +427,8 @@ fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, state: u64) {
 fn write_new(file: &dyn DataFile, options: &Builder) -> io::Result<()> {
     let page_size = options.page_size;
     let max_pages = options.max_size.map_or(0, |bytes| max_pages(bytes, page_size));
-    let empty = Meta { txn: 1, max_pages, ..Meta::empty(page_size, store_id()) };
+    let empty =
+        Meta { txn: 1, max_pages, ..Meta::empty(page_size, store_id(&*options.system_in_use())) };
     write_metas(file, empty)
 }
 
@@ -449,13 +450,11 @@ pub(crate) fn meta_pages(mut meta: Meta) -> Vec<u8> {
     bytes
 }
 
-/// Sixteen random bytes; the standard library seeds its hash maps from the system's source.
-pub(crate) fn store_id() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
-    let state = RandomState::new();
+/// Sixteen random bytes.
+pub(crate) fn store_id(system: &dyn System) -> [u8; 16] {
     let mut id = [0; 16];
-    for (i, half) in id.chunks_exact_mut(8).enumerate() {
-        half.copy_from_slice(&state.hash_one(i).to_le_bytes());
+    for half in id.as_chunks_mut::<8>().0 {
+        *half = system.random().to_le_bytes();
     }
     id
 }

@@ -18,6 +18,7 @@ mod duplicates;
 mod examples;
 mod files;
 mod follow;
+mod golden;
 mod identify;
 mod large;
 mod lsm;

@@ -8,7 +8,6 @@ use std::time::Instant;
 use super::Inner;
 use crate::Result;
 use crate::canary::{Bug, is_planted};
-use crate::lsm::files::random;
 use crate::lsm::levels::compact::{self, Plan, Sizes};
 use crate::lsm::levels::debt;
 use crate::lsm::levels::run::{self, Output, Rules};
@@ -176,7 +175,8 @@ impl Inner {
         while !victims.is_empty() && !self.background.is_stopped() {
             let version = Arc::clone(&self.current().version);
             let step = gc::next_step(&version, &mut victims, self.options.segment_bytes);
-            let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
+            let salt = self.directory.random();
+            let identity = Identity { number: self.new_number(), salt, first_seq: 0 };
             before += segment_bytes(&version, &step);
             self.install(gc::collect(&version, &needed, &step, identity)?, |_| {})?;
             after += segment_bytes(&self.current().version, &[identity.number]);

@@ -37,7 +37,7 @@ use super::commit::queue::Queue;
 use super::db::Db;
 use super::engine::{Health, Inner, Turns};
 use super::files::memory::Budget;
-use super::files::{self, Directory, Name, random};
+use super::files::{self, Directory, Name};
 use super::levels::compact;
 use super::levels::manifest::{self, Draft, Extent, Manifest};
 use super::levels::version::{Edit, Version};
@@ -78,7 +78,7 @@ impl Options {
             Some(found) => found,
             None if self.create && is_unborn(&directory, &names)? => {
                 let mut version = Version::empty(Arc::clone(&directory));
-                version.store = random();
+                version.store = directory.random();
                 (version, None)
             }
             None => return Err(no_store(&directory, &names)),
@@ -228,7 +228,7 @@ fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     if is_planted(Bug::OrphanRemovedEarly) {
         remove_orphans(&directory, &version)?;
     }
-    let draft = Draft::write(&version, random(), false)?;
+    let draft = Draft::write(&version, directory.random(), false)?;
     recovery.unflushed.push((path.clone(), Arc::clone(file)));
     flush(&recovery.unflushed, &draft)?;
     directory.sync()?;
