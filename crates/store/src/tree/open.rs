@@ -14,11 +14,12 @@ use super::registry::{agree, open_once};
 use super::store::Inner;
 use super::words::{
     CLEAN, DIRTY, NEW, WORD_DIRTY, WORD_DURABLE, WORD_ID, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
-    WORD_POISON, slot_of, word_of,
+    WORD_POISON, number_of, slot_of, word_of,
 };
 use super::{Builder, Store};
 use crate::Durability;
 use crate::identify::{TREE as MAGIC, is_lsm};
+use crate::observe::{Done, Work, tell, within};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::sync::locked;
 use crate::{Error, Result};
@@ -82,7 +83,8 @@ impl Builder {
             return Err(Error::argument("a store cannot be created for reading only"));
         }
         let welcome = |_| Err(exists(&paths));
-        let opened = open_once(&paths.data, self, welcome, || self.create_files(&paths));
+        let create = || within(Work::TREE_OPEN, &paths.data, || self.create_files(&paths));
+        let opened = open_once(&paths.data, self, welcome, create);
         opened.map(Store::new)
     }
 
@@ -120,7 +122,8 @@ impl Builder {
     ) -> Result<Store> {
         let paths = self.paths(path.as_ref());
         let welcome = |store| agree(store, self);
-        let opened = open_once(&paths.data, self, welcome, || self.open_files(&paths, progress));
+        let open = || within(Work::TREE_OPEN, &paths.data, || self.open_files(&paths, progress));
+        let opened = open_once(&paths.data, self, welcome, open);
         opened.map(Store::new)
     }
 
@@ -148,6 +151,7 @@ impl Builder {
             false => agree(store, self),
         };
         let open = || self.open_files(&paths, &mut |_, _| {});
+        let open = || within(Work::TREE_OPEN, &paths.data, open);
         open_once(&paths.data, self, welcome, open).map(Store::new)
     }
 
@@ -344,6 +348,8 @@ impl Builder {
             slot_of(lock.word(WORD_LATEST).load(SeqCst))
         };
         let len = file.len().map_err(|e| Error::io("read the length of", &paths.data, e))?;
+        let commit = number_of(lock.word(WORD_LATEST).load(SeqCst));
+        tell(&paths.data, || Done { commit: Some(commit), ..Work::TREE_OPEN.done() });
         let known = found.metas.get_mut(slot as usize).and_then(Option::take);
         let newest = match known.filter(|meta| meta.file_len() <= len) {
             Some(meta) => SnapshotMeta { meta, slot },

@@ -7,8 +7,8 @@
 
 mod dump;
 mod kept;
-mod lsm;
-mod tree;
+pub(crate) mod lsm;
+pub(crate) mod tree;
 
 use std::fs;
 use std::path::PathBuf;

@@ -26,6 +26,8 @@ mod lsm_cache;
 mod lsm_keyspaces;
 mod lsm_transactions;
 mod memory;
+#[cfg(all(feature = "tracing", feature = "metrics"))]
+mod observe;
 mod orders;
 mod processes;
 mod ranges;

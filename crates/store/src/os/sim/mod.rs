@@ -392,8 +392,10 @@ impl System for SimSystem {
     }
 
     fn random(&self) -> u64 {
-        let drawn = self.machine.drawn.fetch_add(1, Ordering::SeqCst);
-        if self.machine.config.repeats { mix(self.machine.boot ^ mix(drawn)) } else { random() }
+        if !self.machine.config.repeats {
+            return random();
+        }
+        mix(self.machine.boot ^ mix(self.machine.drawn.fetch_add(1, Ordering::SeqCst)))
     }
 
     fn now(&self) -> SystemTime {

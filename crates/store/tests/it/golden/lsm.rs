@@ -20,7 +20,7 @@ const MARK: usize = 32;
 const SEGMENT_BYTES: u64 = 5000;
 
 /// A store with every kind of file and of entry.
-pub(super) fn fill(db: &Db) {
+pub(crate) fn fill(db: &Db) {
     let small = db.keyspace("small", KeyspaceOptions::default()).unwrap();
     let large = db.keyspace("large", KeyspaceOptions { separation_threshold: 100 }).unwrap();
     let value = |i: u8| [vec![i], vec![0; 1999]].concat();
@@ -61,7 +61,7 @@ pub(super) fn fill(db: &Db) {
     db.write_with(batch, Durability::Eventual).unwrap();
 }
 
-pub(super) fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options::new().create(true).segment_bytes(SEGMENT_BYTES)
 }
 

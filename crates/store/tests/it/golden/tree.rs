@@ -116,7 +116,7 @@ fn trees(txn: &mut WriteTxn) {
 }
 
 /// A store of every kind of page; none of its commits stands in a log.
-pub(super) fn pages(store: &Store) {
+pub(crate) fn pages(store: &Store) {
     let mut txn = store.begin_write().unwrap();
     leaves(&mut txn);
     trees(&mut txn);
