@@ -15,6 +15,9 @@
 //! [`Store::stat`](crate::tree::Store::stat) tells at the level *debug* which reader reads the
 //! oldest commit, if pages are kept for readers.
 //!
+//! A subscriber or a recorder is called while locks of the store are held: it must not use the
+//! store that it is told of.
+//!
 //! # Numbers
 //!
 //! All have the label `store`, the path. The first three rows stand for as many numbers of each
