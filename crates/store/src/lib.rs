@@ -51,10 +51,12 @@
 //! - Several values for a key: [`tree::TypedMultimap`].
 //! - Many threads that commit a little each: [`tree::Store::write`].
 //! - A backup while the store is in use: [`tree::Store::copy_to`], [`lsm::Db::backup`].
+//! - Watching a store at work: the features `tracing` and `metrics`, see [`observe`].
 
 pub mod error;
 pub mod key;
 pub mod lsm;
+pub mod observe;
 pub mod stream;
 pub mod tree;
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::checkpoint::{Moment, Part, Target, backup_in};
 use super::db::Db;
-use super::files::{Directory, Name, random};
+use super::files::{Directory, Name};
 use super::levels::manifest::Manifest;
 use super::levels::version::{TableFile, Version};
 use super::log::groups::Groups;
@@ -113,7 +113,7 @@ pub(crate) fn back_up(
         progress(done, report.copied_bytes);
     }
     target.directory.sync()?;
-    Manifest::create_backup(&version, random())?;
+    Manifest::create_backup(&version, target.directory.random())?;
     target.retain(|name| has(&version, name))?;
     Ok(report)
 }

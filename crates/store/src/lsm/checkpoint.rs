@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::db::Db;
 use super::engine::Inner;
-use super::files::{self, Directory, Name, random};
+use super::files::{self, Directory, Name};
 use super::levels::manifest::{self, Manifest};
 use super::levels::version::{Edit, Sealed, Version};
 use super::log::segment::HEADER_BYTES;
@@ -313,7 +313,7 @@ impl Db {
         let moment = self.inner.moment()?;
         let mut version = moment.version_in(&target.directory)?;
         // It goes its own way from here on: a backup of the one is none of the other.
-        version.store = random();
+        version.store = target.directory.random();
         for part in moment.parts(&version) {
             match part.is_tail {
                 true => target.copy(source, part)?,
@@ -321,7 +321,7 @@ impl Db {
             }
         }
         target.directory.sync()?;
-        Manifest::create(&version, random()).map(drop)
+        Manifest::create(&version, target.directory.random()).map(drop)
     }
 }
 

@@ -18,6 +18,7 @@ use super::read::view::View;
 use super::stat::{self, DbStat};
 use crate::Durability;
 use crate::key::KeyRange;
+use crate::observe::{Work, tell, within};
 use crate::{Error, Result};
 
 /// A store: a directory with a write-ahead log and sorted tables. See the [module](super).
@@ -170,7 +171,10 @@ impl Db {
     /// # Errors
     /// As [`Db::write`]; what was merged before stays merged.
     pub fn compact(&self) -> Result<()> {
-        self.inner.compact()
+        let path = &self.inner.directory.path;
+        within(Work::LSM_COMPACT, path, || self.inner.compact())?;
+        tell(path, || Work::LSM_COMPACT.done());
+        Ok(())
     }
 
     /// Reads and verifies everything.

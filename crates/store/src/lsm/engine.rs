@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::clock::{Clock, SPINS};
 use super::commit::logs::{Logs, Writer};
 use super::commit::queue::Queue;
-use super::files::{Directory, random};
+use super::files::Directory;
 use super::levels::manifest::{Extent, Manifest};
 use super::levels::pace::{Standing, Unmerged};
 use super::levels::version::{Edit, Version};
@@ -153,7 +153,7 @@ impl Inner {
         if is_added && !manifest.is_long() {
             return Ok(());
         }
-        let renewed = Manifest::create(next, random()).map(|new| *manifest = new);
+        let renewed = Manifest::create(next, self.directory.random()).map(|new| *manifest = new);
         unsure.store(renewed.is_err(), Ordering::Release);
         // An edit that was added counts, whichever of the two manifests is there.
         if is_added { Ok(()) } else { renewed }

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::files::{Directory, Name, random};
+use super::files::{Directory, Name};
 use crate::os::Open;
 use crate::{Error, Result};
 
@@ -24,8 +24,8 @@ pub(super) fn of(directory: &Directory) -> Result<[u8; 16]> {
     }
     let path = directory.file(Name::Identity);
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&random().to_le_bytes());
-    id[8..].copy_from_slice(&random().to_le_bytes());
+    id[..8].copy_from_slice(&directory.random().to_le_bytes());
+    id[8..].copy_from_slice(&directory.random().to_le_bytes());
     write(directory, &path, &id).map_err(|e| Error::io("write", &path, e))?;
     Ok(id)
 }

@@ -11,7 +11,7 @@
 //! pinned until the store is closed.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use super::db::Db;
 use super::levels::version::{Edit, Pinned};
@@ -121,7 +121,8 @@ impl Db {
     fn set_pins(&self, changes: &[(&[u8], Option<&Snapshot>)]) -> Result<()> {
         let (inner, before) = (&self.inner, self.inner.current().version.pins.clone());
         let (mut after, mut edits) = (before.clone(), Vec::new());
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = inner.directory.system.now();
+        let created = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for &(name, snapshot) in changes {
             if name.is_empty() || name.len() > NAME_MAX {
                 return Err(Error::argument("the name of a pin has 1 to 128 bytes"));

@@ -1,5 +1,6 @@
 //! What a store consists of, in numbers.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,6 +9,7 @@ use super::files::Directory;
 use super::files::cached::Kept;
 use super::levels::version::{LEVELS, Pinned, Segment};
 use super::read::view::View;
+use crate::observe;
 use crate::sync::atomic::AtomicU64;
 
 /// A level of tables.
@@ -145,12 +147,65 @@ impl DbStat {
 }
 
 pub(crate) fn stat(inner: &Inner) -> DbStat {
-    DbStat {
+    let stat = DbStat {
         snapshots: inner.clock.snapshots().saturating_sub(inner.current().version.pins.len())
             as u64,
         failure: inner.background.failure(),
         ..of_view(&View::now(inner))
+    };
+    told(&inner.directory.path, &stat);
+    stat
+}
+
+/// Tells a report to those who watch the store.
+fn told(path: &Path, stat: &DbStat) {
+    observe::state(path, "lsm", None, || {
+        [
+            ("segments", stat.segments),
+            ("segment_bytes", stat.segment_bytes),
+            ("live_segment_bytes", stat.live_segment_bytes),
+            ("log_bytes", stat.log_bytes),
+            ("snapshots", stat.snapshots),
+            ("pins", stat.pins.len() as u64),
+            ("kept_entries", stat.kept_entries),
+            ("last_seq", stat.last_seq),
+        ]
+    });
+    for (i, level) in stat.levels.iter().enumerate() {
+        let LevelStat { tables, bytes, entries, tombstones } = *level;
+        observe::state(path, "lsm_levels", Some(i), || {
+            [("tables", tables), ("bytes", bytes), ("entries", entries), ("tombstones", tombstones)]
+        });
     }
+    let MemoryStat { limit, memtables, finders, blocks, values, moved, buffers, written, log } =
+        stat.memory;
+    observe::state(path, "lsm_memory", None, || {
+        [
+            ("limit", limit),
+            ("memtables", memtables),
+            ("finders", finders),
+            ("blocks", blocks),
+            ("values", values),
+            ("moved", moved),
+            ("buffers", buffers),
+            ("written", written),
+            ("log", log),
+        ]
+    });
+    let reads = &stat.reads;
+    observe::counts(path, "lsm_reads", || {
+        [
+            ("gets", reads.gets),
+            ("cache_hits", reads.cache_hits),
+            ("cache_misses", reads.cache_misses),
+            ("blocks", reads.blocks),
+            ("values", reads.values),
+            ("ahead", reads.ahead),
+            ("prefetched", reads.prefetched),
+            ("others", reads.others),
+            ("turns", reads.turns),
+        ]
+    });
 }
 
 /// The part that a read-only store knows.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 #[cfg(unix)]
 use super::aio;
@@ -55,6 +56,14 @@ pub trait System: Send + Sync {
     fn flushes_in_background(&self) -> bool {
         true
     }
+    /// Random bits.
+    fn random(&self) -> u64 {
+        random()
+    }
+    /// The time that files note.
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
 }
 
 /// How to open a data file.
@@ -66,4 +75,10 @@ pub enum Open {
     Write,
     /// For reading and writing; it must not exist.
     Create,
+}
+
+/// Random bits; the standard library seeds its hash maps from the system's source.
+pub(crate) fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
 }

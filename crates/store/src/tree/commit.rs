@@ -29,6 +29,7 @@ use super::store::Inner;
 use super::tree::Root;
 use super::words::{CLEAN, DIRTY, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
 use crate::Durability;
+use crate::observe::{Done, Work, tell};
 use crate::os::Shared;
 use crate::sync::locked;
 use crate::{Error, Result};
@@ -104,6 +105,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         return Err(error);
     }
 
+    told(store, &meta, &pieces, is_logged);
     // 6. Publish. From here on readers and the next writer see the commit.
     store.hints.note(state.free.ready.hint, pieces.end(), durable);
     state.end = meta.end;
@@ -114,6 +116,21 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     state.pages.give_frames(image.take_frames().chain([record]));
     state.image = image;
     Ok(())
+}
+
+/// Tells what a commit wrote.
+fn told(store: &Inner, meta: &Meta, pieces: &Pieces<'_>, is_logged: bool) {
+    tell(&store.pages.path, || {
+        let way = match meta.kind {
+            _ if is_logged => "log",
+            Kind::OneFlush { .. } | Kind::Flushed => "flush",
+            Kind::Unsynced { .. } => "none",
+        };
+        let pages = pieces.len() as u64;
+        let bytes = pages * u64::from(meta.page_size);
+        let (commit, pages, bytes) = (Some(meta.txn), Some(pages), Some(bytes));
+        Done { way: Some(way), commit, pages, bytes, ..Work::TREE_COMMIT.done() }
+    });
 }
 
 /// Flushes the pages of a durable commit before its record is written.

@@ -38,6 +38,7 @@ use super::state::WriteState;
 use super::tree::Tree;
 use super::{CompactReport, Store};
 use crate::Durability;
+use crate::observe::{Done, Work, tell, within};
 use crate::{Error, Result};
 use pass::{Pass, Plan};
 
@@ -68,12 +69,16 @@ impl Store {
         let before = self.inner.file_len()?;
         let mut report = CompactReport { before, after: before, ..CompactReport::default() };
         let mut all = 0;
-        match self.passes(&mut report, &mut all, progress) {
+        let path = &self.inner.pages.path;
+        let passes = || self.passes(&mut report, &mut all, progress);
+        match within(Work::TREE_COMPACT, path, passes) {
             Ok(()) | Err(Error::StoreFull { .. }) => {}
             Err(e) => return Err(e),
         }
         trim_alone(self)?;
         report.after = self.inner.file_len()?;
+        let (moved_pages, steps) = (Some(report.moved_pages), Some(report.steps));
+        tell(path, || Done { moved_pages, steps, ..Work::TREE_COMPACT.done() });
         progress(all, all);
         Ok(report)
     }

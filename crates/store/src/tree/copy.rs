@@ -160,7 +160,7 @@ impl Target {
         if system.open_data(&paths.data, Open::Read, options.file_mode).is_ok() {
             return Err(exists(&paths));
         }
-        let secret: String = store_id().iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret: String = store_id(&*system).iter().map(|byte| format!("{byte:02x}")).collect();
         let mut name = paths.data.clone().into_os_string();
         name.push(format!(".{secret}.part"));
         let temporary = PathBuf::from(name);
@@ -338,7 +338,7 @@ fn load(txn: &ReadTxn, target: &PageFile, progress: &mut dyn FnMut(u64, u64)) ->
         records.push((name, stored.encode(&root)));
     }
     let catalog = load_catalog(&txn.pages, &records, &mut sink)?;
-    let empty = Meta::empty(page_size as u32, store_id());
+    let empty = Meta::empty(page_size as u32, store_id(&*txn.store.options.system_in_use()));
     let max_pages = txn.meta.meta.max_pages;
     Ok(Meta { txn: load::COMMIT, end: sink.finish()?, max_pages, catalog, ..empty })
 }

@@ -17,6 +17,7 @@ use super::page_ref::Run;
 use super::store::Inner;
 use super::words::{CLEAN, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
+use crate::observe::{Done, Work, tell, within};
 use crate::sync::{Condvar, Mutex, locked};
 use crate::{Error, Result};
 
@@ -48,6 +49,12 @@ impl Inner {
         if (is_clean || self.options.read_only) && self.durable_number() >= self.latest_number() {
             return Ok(());
         }
+        let flush = || self.flush_newest(closing, wait);
+        within(Work::TREE_CHECKPOINT, &self.pages.path, flush)
+    }
+
+    /// What [`Inner::checkpoint`] does if there is something to be flushed.
+    fn flush_newest(&self, closing: bool, wait: Wait) -> Result<()> {
         self.check_writable()?;
         let (newest, slot, opened) = self.pin()?;
         let own = (slot, newest.meta.txn);
@@ -112,6 +119,8 @@ impl Inner {
             withdraw(self, slot);
             return Err(error);
         }
+        let commit = Some(meta.txn);
+        tell(&self.pages.path, || Done { commit, ..Work::TREE_CHECKPOINT.done() });
         if is_newest {
             announce(self, SnapshotMeta { meta, slot }, true);
         } else {

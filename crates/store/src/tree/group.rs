@@ -46,6 +46,7 @@ use super::store::Inner;
 use super::words::WORD_NUMBER;
 use super::{ReadTxn, Savepoint};
 use crate::Durability;
+use crate::observe::{Work, within};
 use crate::sync::{Condvar, Mutex, locked};
 use crate::{Error, Result};
 
@@ -395,7 +396,9 @@ fn finish_with(
     let mut members = std::mem::take(&mut group.members);
     let changed = is_changed(&group.state);
     let result = match store.check_writable() {
-        Ok(()) if changed => publish(store, &mut group.state, durability),
+        Ok(()) if changed => within(Work::TREE_COMMIT, &store.pages.path, || {
+            publish(store, &mut group.state, durability)
+        }),
         other => other,
     };
     match (changed, &result) {

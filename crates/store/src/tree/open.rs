@@ -14,11 +14,12 @@ use super::registry::{agree, open_once};
 use super::store::Inner;
 use super::words::{
     CLEAN, DIRTY, NEW, WORD_DIRTY, WORD_DURABLE, WORD_ID, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
-    WORD_POISON, slot_of, word_of,
+    WORD_POISON, number_of, slot_of, word_of,
 };
 use super::{Builder, Store};
 use crate::Durability;
 use crate::identify::{TREE as MAGIC, is_lsm};
+use crate::observe::{Done, Work, tell, within};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::sync::locked;
 use crate::{Error, Result};
@@ -82,7 +83,8 @@ impl Builder {
             return Err(Error::argument("a store cannot be created for reading only"));
         }
         let welcome = |_| Err(exists(&paths));
-        let opened = open_once(&paths.data, self, welcome, || self.create_files(&paths));
+        let create = || within(Work::TREE_OPEN, &paths.data, || self.create_files(&paths));
+        let opened = open_once(&paths.data, self, welcome, create);
         opened.map(Store::new)
     }
 
@@ -120,7 +122,8 @@ impl Builder {
     ) -> Result<Store> {
         let paths = self.paths(path.as_ref());
         let welcome = |store| agree(store, self);
-        let opened = open_once(&paths.data, self, welcome, || self.open_files(&paths, progress));
+        let open = || within(Work::TREE_OPEN, &paths.data, || self.open_files(&paths, progress));
+        let opened = open_once(&paths.data, self, welcome, open);
         opened.map(Store::new)
     }
 
@@ -148,6 +151,7 @@ impl Builder {
             false => agree(store, self),
         };
         let open = || self.open_files(&paths, &mut |_, _| {});
+        let open = || within(Work::TREE_OPEN, &paths.data, open);
         open_once(&paths.data, self, welcome, open).map(Store::new)
     }
 
@@ -344,6 +348,8 @@ impl Builder {
             slot_of(lock.word(WORD_LATEST).load(SeqCst))
         };
         let len = file.len().map_err(|e| Error::io("read the length of", &paths.data, e))?;
+        let commit = number_of(lock.word(WORD_LATEST).load(SeqCst));
+        tell(&paths.data, || Done { commit: Some(commit), ..Work::TREE_OPEN.done() });
         let known = found.metas.get_mut(slot as usize).and_then(Option::take);
         let newest = match known.filter(|meta| meta.file_len() <= len) {
             Some(meta) => SnapshotMeta { meta, slot },
@@ -427,7 +433,8 @@ fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, state: u64) {
 fn write_new(file: &dyn DataFile, options: &Builder) -> io::Result<()> {
     let page_size = options.page_size;
     let max_pages = options.max_size.map_or(0, |bytes| max_pages(bytes, page_size));
-    let empty = Meta { txn: 1, max_pages, ..Meta::empty(page_size, store_id()) };
+    let empty =
+        Meta { txn: 1, max_pages, ..Meta::empty(page_size, store_id(&*options.system_in_use())) };
     write_metas(file, empty)
 }
 
@@ -449,13 +456,11 @@ pub(crate) fn meta_pages(mut meta: Meta) -> Vec<u8> {
     bytes
 }
 
-/// Sixteen random bytes; the standard library seeds its hash maps from the system's source.
-pub(crate) fn store_id() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
-    let state = RandomState::new();
+/// Sixteen random bytes.
+pub(crate) fn store_id(system: &dyn System) -> [u8; 16] {
     let mut id = [0; 16];
-    for (i, half) in id.chunks_exact_mut(8).enumerate() {
-        half.copy_from_slice(&state.hash_one(i).to_le_bytes());
+    for half in id.as_chunks_mut::<8>().0 {
+        *half = system.random().to_le_bytes();
     }
     id
 }

@@ -15,7 +15,7 @@
 //! [`Store::pin`] returns, the pin and the commit that it names are on stable storage.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::free::{PINS_MAX, Pinned, pins_of};
 use super::group::Turn;
@@ -136,7 +136,8 @@ impl Store {
 
 /// What [`Store::change_pins`] does in the writer's turn, in which `newest` is the newest commit.
 fn set_pins(mut turn: Turn, newest: &ReadTxn, changes: &[(&[u8], Option<&ReadTxn>)]) -> Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = newest.store.options.system_in_use().now();
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let state = turn.state_mut();
     for (name, snapshot) in changes {
         let Some(snapshot) = snapshot else {

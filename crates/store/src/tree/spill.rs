@@ -11,6 +11,7 @@ use super::page_ref::PageRef;
 use super::pages::{Pages, WritePages};
 use super::state::WriteState;
 use crate::Result;
+use crate::observe::{Done, Work, tell};
 
 /// This many bytes of pages are gathered before they are written.
 const GATHERED_BYTES: usize = 512 << 10;
@@ -53,7 +54,15 @@ pub(crate) fn gathered(pages: &mut WritePages) -> Result<()> {
 /// Writes pages that have numbers, and new extents. Where a flush is expected to follow, the disk
 /// is told to begin, which takes a tenth of the time of an append.
 fn write(image: &Image, pages: &mut WritePages) -> Result<()> {
-    Pieces::new(image, pages).write_early(&pages.base.file, !pages.early.unsynced)?;
+    let pieces = Pieces::new(image, pages);
+    pieces.write_early(&pages.base.file, !pages.early.unsynced)?;
+    if pieces.len() > 0 {
+        tell(&pages.base.file.path, || {
+            let count = pieces.len() as u64;
+            let bytes = Some(count * pages.page_size() as u64);
+            Done { pages: Some(count), bytes, ..Work::TREE_SPILL.done() }
+        });
+    }
     pages.extents.clear();
     Ok(())
 }

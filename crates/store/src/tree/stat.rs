@@ -1,5 +1,7 @@
 //! The report on a store as a whole, and what a single snapshot holds.
 
+use std::path::Path;
+
 use super::free::{is_held, pending_entry, pending_key};
 use super::meta::FreeRun;
 use super::order::Form;
@@ -10,7 +12,7 @@ use super::search::scan_plain;
 use super::snapshot::sealed::Sealed;
 use super::tree::Tree;
 use super::{ReadTxn, Store, catalog};
-use crate::Result;
+use crate::{Result, observe};
 
 /// Shows the freed runs of a commit that snapshots may still use, and others, until `see` says no.
 /// Of those in the pending tree only ones that `snapshot` or a newer one holds.
@@ -122,7 +124,7 @@ impl Store {
             tables += 1;
             all.add(&TableStat::of(&root));
         })?;
-        Ok(StoreStat {
+        let stat = StoreStat {
             page_size: self.page_size(),
             commit: meta.txn,
             durable_commit: if meta.log.is_some_and(|place| place.chained) {
@@ -139,6 +141,32 @@ impl Store {
             table_pages: all,
             holders: Holders { readers, pins },
             max_size: meta.max_size(),
-        })
+        };
+        told(&self.inner.pages.path, &stat);
+        Ok(stat)
     }
+}
+
+/// Tells a report to those who watch the store.
+fn told(path: &Path, stat: &StoreStat) {
+    let Holders { readers, pins } = &stat.holders;
+    observe::state(path, "tree", None, || {
+        [
+            ("commit", stat.commit),
+            ("durable_commit", stat.durable_commit),
+            ("file_bytes", stat.file_bytes),
+            ("pages", stat.pages),
+            ("free_pages", stat.free_pages),
+            ("pinned_pages", stat.pinned_pages),
+            ("own_pages", stat.own_pages),
+            ("tables", stat.tables),
+            ("readers", readers.len() as u64),
+            ("pins", pins.len() as u64),
+        ]
+    });
+    observe::held_back(path, stat.pinned_pages, || {
+        let oldest = readers.iter().min_by_key(|reader| reader.commit);
+        let oldest = oldest.filter(|reader| stat.pinned_pages > 0 && reader.commit < stat.commit);
+        oldest.map(|reader| (reader.process, reader.thread, reader.commit))
+    });
 }

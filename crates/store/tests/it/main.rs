@@ -18,6 +18,7 @@ mod duplicates;
 mod examples;
 mod files;
 mod follow;
+mod golden;
 mod identify;
 mod large;
 mod lsm;
@@ -26,6 +27,8 @@ mod lsm_keyspaces;
 mod lsm_transactions;
 mod lsm_typed;
 mod memory;
+#[cfg(all(feature = "tracing", feature = "metrics"))]
+mod observe;
 mod orders;
 mod processes;
 mod ranges;

@@ -46,6 +46,7 @@ use super::engine::Inner;
 use super::entry::SEQUENCE_END;
 use super::log::segment::Group;
 use super::log::wal::Notice;
+use crate::observe::{Done, Work, tell, within};
 use crate::{Durability, Error, Result};
 use batch::Batch;
 use conflict::{Changes, Footprint};
@@ -192,6 +193,13 @@ impl Inner {
         if order.durability == Durability::Durable || self.queue.is_busy.load(Ordering::Acquire) {
             return self.wait(&Waiter::new(order, None));
         }
+        within(Work::LSM_COMMIT, &self.directory.path, || self.commit_alone(&order))?;
+        self.pace(&order);
+        Ok(())
+    }
+
+    /// All steps for a batch that is not durable.
+    fn commit_alone(&self, order: &Order) -> Result<()> {
         let mut writer = self.writer();
         self.health.check()?;
         if !order.is_plain() {
@@ -202,9 +210,20 @@ impl Inner {
         let groups = [order.group()];
         let appended = self.append(&mut writer, &groups, order.durability)?;
         drop(writer);
+        self.told(&appended, &groups, order.durability);
         appended.apply(&groups);
-        self.pace(&order);
         Ok(())
+    }
+
+    /// Tells what a commit wrote.
+    fn told(&self, appended: &Appended<'_>, groups: &[(u32, &[u8])], durability: Durability) {
+        tell(&self.directory.path, || {
+            let way = if durability == Durability::Durable { "log" } else { "none" };
+            let bytes = groups.iter().map(|(_, body)| body.len() as u64).sum();
+            let (commit, entries) = (Some(appended.end - 1), Some(appended.end - appended.first));
+            let (way, bytes) = (Some(way), Some(bytes));
+            Done { way, commit, entries, bytes, ..Work::LSM_COMMIT.done() }
+        });
     }
 
     /// Slows down the thread that committed it.
@@ -231,7 +250,8 @@ impl Inner {
     /// Leads the first ones in line; what became of `ours`, if it was among them.
     fn lead_group<'i>(&'i self, ours: Option<&'i Arc<Waiter>>) -> Option<Result<()>> {
         let mut lead = Lead::take(self, ours);
-        let result = self.lead(&mut lead);
+        let path = &self.directory.path;
+        let result = within(Work::LSM_COMMIT, path, || self.lead(&mut lead));
         lead.outcome = result.as_ref().map_err(|e| Refusal::Failed(e.to_string())).copied();
         lead.group.iter().any(|led| lead.is_ours(led)).then_some(result)
     }
@@ -257,6 +277,7 @@ impl Inner {
         }
         drop(writer);
         lead.is_passed_on = self.queue.pass_on();
+        self.told(&appended, &groups, durability);
         appended.apply(&groups);
         Ok(())
     }

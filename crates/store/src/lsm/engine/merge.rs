@@ -8,7 +8,6 @@ use std::time::Instant;
 use super::Inner;
 use crate::Result;
 use crate::canary::{Bug, is_planted};
-use crate::lsm::files::random;
 use crate::lsm::levels::compact::{self, Plan, Sizes};
 use crate::lsm::levels::debt;
 use crate::lsm::levels::run::{self, Output, Rules};
@@ -18,6 +17,7 @@ use crate::lsm::table::TableMeta;
 use crate::lsm::values::moving::Moves;
 use crate::lsm::values::needed::Needed;
 use crate::lsm::values::{arrange, gc};
+use crate::observe::{Done, Work, tell, within};
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +79,10 @@ impl Inner {
                 may_share: false,
             };
             let mut source = oldest.buffer.walk();
-            let tables = run::write_tables(&output, &mut source, &oldest.buffer.pieces())?;
+            let pieces = oldest.buffer.pieces();
+            let write = || run::write_tables(&output, &mut source, &pieces);
+            let tables = within(Work::LSM_FLUSH, &self.directory.path, write)?;
+            self.told_tables(Work::LSM_FLUSH, tables.iter());
             let added = tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta });
             let edits = added.chain([Edit::Flushed { seq: oldest.last_seq }]).collect();
             self.install(edits, |current| {
@@ -163,7 +166,25 @@ impl Inner {
             number: &|| self.new_number(),
             may_share,
         };
-        self.install(run::compact(&output, plan, moves)?, |_| {})
+        let merge = || run::compact(&output, plan, moves);
+        let edits = within(Work::LSM_MERGE, &self.directory.path, merge)?;
+        self.told_tables(
+            Work::LSM_MERGE,
+            edits.iter().filter_map(|edit| match edit {
+                Edit::AddTable { meta, .. } => Some(meta),
+                _ => None,
+            }),
+        );
+        self.install(edits, |_| {})
+    }
+
+    /// Tells which tables were written.
+    fn told_tables<'m>(&self, work: Work, tables: impl Iterator<Item = &'m TableMeta> + Clone) {
+        tell(&self.directory.path, || {
+            let sum = |of: fn(&TableMeta) -> u64| Some(tables.clone().map(of).sum());
+            let (entries, bytes) = (sum(|meta| meta.entries), sum(|meta| meta.bytes));
+            Done { tables: sum(|_| 1), entries, bytes, ..work.done() }
+        });
     }
 
     /// Collects segments, step by step, in one round; returns whether what was written in their
@@ -176,10 +197,18 @@ impl Inner {
         while !victims.is_empty() && !self.background.is_stopped() {
             let version = Arc::clone(&self.current().version);
             let step = gc::next_step(&version, &mut victims, self.options.segment_bytes);
-            let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
+            let salt = self.directory.random();
+            let identity = Identity { number: self.new_number(), salt, first_seq: 0 };
             before += segment_bytes(&version, &step);
-            self.install(gc::collect(&version, &needed, &step, identity)?, |_| {})?;
-            after += segment_bytes(&self.current().version, &[identity.number]);
+            let collect = || gc::collect(&version, &needed, &step, identity);
+            let edits = within(Work::LSM_COLLECT, &self.directory.path, collect)?;
+            self.install(edits, |_| {})?;
+            let bytes = segment_bytes(&self.current().version, &[identity.number]);
+            tell(&self.directory.path, || {
+                let (segments, bytes) = (Some(step.len() as u64), Some(bytes));
+                Done { segments, bytes, ..Work::LSM_COLLECT.done() }
+            });
+            after += bytes;
         }
         Ok(after < before)
     }

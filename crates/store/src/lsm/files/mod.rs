@@ -107,13 +107,12 @@ fn file_name(name: Name) -> String {
     }
 }
 
-/// Random bits; the standard library seeds its hash maps from the system's source.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
-}
-
 impl Directory {
+    /// Random bits.
+    pub(crate) fn random(&self) -> u64 {
+        self.system.random()
+    }
+
     /// Another directory on the same system, of which little will be read.
     pub(crate) fn beside(&self, path: &Path) -> Self {
         Self::new(Arc::clone(&self.system), path.to_path_buf(), self.mode, Budget::new(1 << 20, 0))

@@ -14,7 +14,7 @@ use crate::Durability;
 use crate::canary::{Bug, is_planted};
 use crate::lsm::files::append::{Advice, Trail};
 use crate::lsm::files::cached::Blocks;
-use crate::lsm::files::{Directory, Name, random};
+use crate::lsm::files::{Directory, Name};
 use crate::os::DataFile;
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
@@ -382,7 +382,7 @@ pub(crate) fn begin_segment(
     number: u32,
     first_seq: u64,
 ) -> Result<NewSegment> {
-    let identity = Identity { number, salt: random(), first_seq };
+    let identity = Identity { number, salt: directory.random(), first_seq };
     let (path, file) = directory.create(Name::Segment(number))?;
     let written = file.write_at(&[IoSlice::new(&identity.header())], 0);
     written.map_err(|e| {

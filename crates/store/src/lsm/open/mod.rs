@@ -37,7 +37,7 @@ use super::commit::queue::Queue;
 use super::db::Db;
 use super::engine::{Health, Inner, Turns};
 use super::files::memory::Budget;
-use super::files::{self, Directory, Name, random};
+use super::files::{self, Directory, Name};
 use super::levels::compact;
 use super::levels::manifest::{self, Draft, Extent, Manifest};
 use super::levels::version::{Edit, Version};
@@ -48,6 +48,7 @@ use super::names::Catalog;
 use super::options::Options;
 use super::read::view::Current;
 use crate::canary::{Bug, is_planted};
+use crate::observe::{Done, Work, tell, within};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
@@ -70,15 +71,20 @@ impl Options {
     /// [`Error::Unsupported`] if a newer version wrote it, [`Error::Corrupt`] if a file is not what
     /// it was, [`Error::Io`] if the system refuses.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
+        let path = path.as_ref();
+        within(Work::LSM_OPEN, path, || self.open_at(path))
+    }
+
+    fn open_at(&self, path: &Path) -> Result<Db> {
         let options = self.settled();
-        let directory = options.directory(path.as_ref());
+        let directory = options.directory(path);
         let names = self.find_directory(&directory)?;
         let lock = take_lock(&directory)?;
         let found = match manifest::find(&directory)? {
             Some(found) => found,
             None if self.create && is_unborn(&directory, &names)? => {
                 let mut version = Version::empty(Arc::clone(&directory));
-                version.store = random();
+                version.store = directory.random();
                 (version, None)
             }
             None => return Err(no_store(&directory, &names)),
@@ -92,6 +98,8 @@ impl Options {
             // Those before had no time for it.
             inner.background.made_room();
         }
+        let commit = Some(inner.clock.visible.load(Ordering::Relaxed));
+        tell(path, || Done { commit, ..Work::LSM_OPEN.done() });
         Ok(Db::new(inner, threads))
     }
 
@@ -127,10 +135,14 @@ impl Options {
         found: (Version, Option<Extent>),
         lock: Box<dyn Send + Sync>,
     ) -> Result<Inner> {
-        let directory = Arc::clone(found.0.directory());
+        let (directory, flushed) = (Arc::clone(found.0.directory()), found.0.flushed);
         let recovery = Recovery::begin(self, found, Access::Write)?;
         let Opened { recovery, version, manifest, segment, at, next_seq } = begin(recovery)?;
         let Recovery { buffer, frozen, warm, last_seq, .. } = recovery;
+        if last_seq > flushed {
+            let (entries, commit) = (Some(last_seq - flushed), Some(last_seq));
+            tell(&directory.path, || Done { entries, commit, ..Work::LSM_REPLAY.done() });
+        }
         let (active, next_file) = (Arc::clone(&buffer), version.next_file);
         let clock = Clock::new(last_seq, next_file);
         version.pins.values().for_each(|pinned| clock.pin_at(pinned.seq));
@@ -228,7 +240,7 @@ fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     if is_planted(Bug::OrphanRemovedEarly) {
         remove_orphans(&directory, &version)?;
     }
-    let draft = Draft::write(&version, random(), false)?;
+    let draft = Draft::write(&version, directory.random(), false)?;
     recovery.unflushed.push((path.clone(), Arc::clone(file)));
     flush(&recovery.unflushed, &draft)?;
     directory.sync()?;

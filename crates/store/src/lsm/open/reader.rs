@@ -20,6 +20,7 @@ use crate::lsm::read::readable::Readable;
 use crate::lsm::read::readable::sealed::Sealed;
 use crate::lsm::read::view::{Current, View};
 use crate::lsm::stat::{self, DbStat};
+use crate::observe::{Done, Work, tell, within};
 use crate::os::Open;
 use crate::{Error, Result};
 
@@ -71,8 +72,13 @@ impl Options {
     /// [`Error::Locked`] if it is open for writing, here or in another process; else as
     /// [`Options::open`], but that nothing is ever made.
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Reader> {
+        let path = path.as_ref();
+        within(Work::LSM_OPEN, path, || self.read_at(path))
+    }
+
+    fn read_at(&self, path: &Path) -> Result<Reader> {
         let options = self.settled();
-        let directory = options.directory(path.as_ref());
+        let directory = options.directory(path);
         let listed = directory.system.list(&directory.path);
         let names = match listed {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
@@ -90,6 +96,8 @@ impl Options {
                 return Err(locked(&directory));
             }
         }
+        let commit = Some(reader.view.at);
+        tell(path, || Done { commit, ..Work::LSM_OPEN.done() });
         Ok(reader)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::entry::{Entry, Kind};
-use super::super::files::{Directory, Name, random};
+use super::super::files::{Directory, Name};
 use super::super::filter;
 use super::super::numbers::NumberMap;
 use super::super::tombstones::Tombstone;
@@ -23,6 +23,7 @@ const FRAME_BYTES: u64 = 64;
 /// A table that is being written.
 pub(crate) struct TableBuilder {
     number: u32,
+    salt: u64,
     out: Appender,
     block: BlockBuilder,
     index: BlockBuilder,
@@ -55,6 +56,7 @@ impl TableBuilder {
         };
         Ok(Self {
             number,
+            salt: directory.random(),
             out,
             block: BlockBuilder::default(),
             index: BlockBuilder::default(),
@@ -168,7 +170,7 @@ impl TableBuilder {
         let offset = self.out.len();
         let index = self.index.finish(self.number, offset);
         let index = self.put(&index)?;
-        let (number, salt) = (self.number, random());
+        let (number, salt) = (self.number, self.salt);
         let footer = Footer { number, index, filter, ranges, salt };
         self.out.push(&[&footer.encode()], 0)?;
         self.meta.bytes = self.out.finish()?;

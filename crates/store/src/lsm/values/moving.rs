@@ -10,7 +10,6 @@ use crate::Result;
 use crate::lsm::entry::{Entry, Kind, Pointer};
 use crate::lsm::files::charge::Charge;
 use crate::lsm::files::memory::Part;
-use crate::lsm::files::random;
 use crate::lsm::levels::version::{Edit, Version};
 use crate::lsm::log::segment::Identity;
 
@@ -134,7 +133,8 @@ impl<'o> Moving<'o> {
         let out = match &mut self.open {
             Some(open) => open,
             empty => {
-                let identity = Identity { number: (self.number)(), salt: random(), first_seq: 0 };
+                let salt = self.version.directory().random();
+                let identity = Identity { number: (self.number)(), salt, first_seq: 0 };
                 empty.insert(ValueWriter::create(self.version.directory(), identity)?)
             }
         };

@@ -10,7 +10,7 @@ use super::fault::{Faults, Operation};
 use super::image::{Event, Image};
 use super::lock::LockFile;
 use super::memory::Memory;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
 /// What a simulated machine has.
@@ -25,13 +25,17 @@ pub struct Config {
     /// Whether threads may flush soon after a commit, so that the order of calls is not that of a
     /// seed any more.
     pub flushes_in_background: bool,
+    /// Whether what is drawn at random depends on nothing but the seed, and the time stands still:
+    /// then the same calls make the same files, byte for byte. Two stores that are made on two
+    /// machines of one seed are then taken for one another.
+    pub repeats: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
         // Even if address space is short, many disks must fit in it.
         let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
-        Self { reserve, map: true, capacity: None, flushes_in_background: false }
+        Self { reserve, map: true, capacity: None, flushes_in_background: false, repeats: false }
     }
 }
 
@@ -68,6 +72,8 @@ pub(super) struct Machine {
     pub(super) config: Config,
     /// Tells this run of the machine from all others.
     pub(super) boot: u64,
+    /// How often something was drawn at random.
+    pub(super) drawn: AtomicU64,
     pub(super) state: Mutex<State>,
 }
 

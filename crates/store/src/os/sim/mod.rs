@@ -47,12 +47,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
 use super::file::DataFile;
 use super::shared_lock::SharedLock;
-use super::system::{Open, System};
+use super::system::{Open, System, random};
 use super::unix::evidence::mix;
 use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
 
 mod content;
 mod fault;
@@ -72,6 +74,9 @@ use machine::{Cached, Holder, Machine, Recorder, State};
 pub use machine::{Config, SimSystem};
 use memory::Memory;
 
+/// The time at which the clocks of machines stand that repeat what they did.
+const REPEATED: Duration = Duration::from_secs(1_000_000_000);
+
 impl SimSystem {
     /// A machine with an empty disk.
     pub fn new(seed: u64, config: Config) -> Self {
@@ -85,7 +90,7 @@ impl SimSystem {
 
     fn run(image: Image, boot: u64, config: Config) -> Self {
         let state = Mutex::new(State::new(image, boot, config));
-        let machine = Machine { config, boot, state };
+        let machine = Machine { config, boot, drawn: AtomicU64::new(0), state };
         Self { machine: Arc::new(machine), process: Arc::default() }
     }
 
@@ -384,6 +389,21 @@ impl System for SimSystem {
 
     fn flushes_in_background(&self) -> bool {
         self.machine.config.flushes_in_background
+    }
+
+    fn random(&self) -> u64 {
+        if !self.machine.config.repeats {
+            return random();
+        }
+        mix(self.machine.boot ^ mix(self.machine.drawn.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    fn now(&self) -> SystemTime {
+        if self.machine.config.repeats {
+            SystemTime::UNIX_EPOCH + REPEATED
+        } else {
+            SystemTime::now()
+        }
     }
 
     fn create_directory(&self, path: &Path, _mode: u32) -> io::Result<()> {

@@ -376,7 +376,7 @@ mod tests {
         if let Some(stored) = ahead.step_stored() {
             return Some((pair(stored), false));
         }
-        if let Some(stored) = ahead.next_stored_leaf() {
+        if let Some(stored) = ahead.next_stored_leaf(|key, value| (key, value)) {
             return Some((pair(stored), true));
         }
         let mut room = [MaybeUninit::new(0xEE); Joining::ROOM];

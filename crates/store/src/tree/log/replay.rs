@@ -16,6 +16,7 @@ use super::moved::{apply_parts, sources};
 use super::{RECORD_ALIGN, header, sum_of};
 use crate::canary::{Bug, is_planted};
 use crate::coding::{u32_at, u64_at};
+use crate::observe::{self, Done, Work};
 use crate::os::DataFile;
 use crate::tree::page::{self, Page};
 use crate::tree::page_ref::FIRST_PAGE;
@@ -93,6 +94,11 @@ pub(crate) fn replay(
     let written = file.write_at(&[IoSlice::new(&meta.encode(slot))], offset);
     written.map_err(io("write a meta page of"))?;
     file.sync().map_err(io("flush"))?;
+    observe::tell(path, || Done {
+        records: Some(count),
+        commit: Some(meta.txn),
+        ..Work::TREE_REPLAY.done()
+    });
     Ok(true)
 }
 

@@ -5,7 +5,7 @@ use super::source::{Source, body, closing, is_word};
 
 /// The modules that use only each other.
 const LEAVES: &[&str] =
-    &["coding", "checksum", "error", "durability", "canary", "sync", "identify"];
+    &["coding", "checksum", "error", "durability", "canary", "sync", "identify", "observe"];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
@@ -16,6 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("canary", &[]),
     ("sync", &[]),
     ("identify", &[]),
+    ("observe", &[]),
     ("os", &[]),
     ("key", &[]),
     ("cursor", &["key"]),
