@@ -179,6 +179,9 @@ impl Path {
                 if self.moved == -SCAN_LEAVES || (level > 1 && self.moved < -SCAN_LEAVES) {
                     self.read_ahead(pages, false);
                 }
+                if level == 1 && slot > 1 && self.moved < -1 {
+                    pages.fetch(page.child(slot - 2), 0..PAGE_BYTES_MIN);
+                }
                 return Ok(Some(leaf));
             }
         }

@@ -83,13 +83,13 @@ impl<'t> Leaves<'t> {
 
     /// Has entered a leaf: has the processor fetch the one after it.
     #[inline(always)]
-    fn set_next(&mut self, next: *const u8, entered: Page<'_>) {
+    fn set_next(&mut self, next: *const u8) {
         self.next = next;
         if let Some(file) = self.file
             && next < self.end
         {
             // SAFETY: as in `enter`.
-            file.fetch_next(unsafe { reference(next) }, entered);
+            file.fetch_next(unsafe { reference(next) });
         }
     }
 }
@@ -216,7 +216,7 @@ impl<'t> Ahead<'t> {
         self.next = first.wrapping_add(Layout::Aligned.step());
         self.stored_end = first.wrapping_add(Layout::Aligned.step() * page.len());
         self.base = page.address();
-        self.leaves.set_next(after, page);
+        self.leaves.set_next(after);
         let (key, value) = page.short_record(first);
         Some(give(key, value))
     }
@@ -237,7 +237,7 @@ impl<'t> Ahead<'t> {
         self.next = first.wrapping_add(Layout::Dense.step());
         self.dense_end = first.wrapping_add(Layout::Dense.step() * page.len());
         (self.base, self.joining) = (page.address(), joining);
-        self.leaves.set_next(after, page);
+        self.leaves.set_next(after);
         Some(Step { page, shared: joining.shared(), record }.joined(room))
     }
 }

@@ -75,19 +75,16 @@ fn check_heap<const STEP: usize>(
 ) -> Result<(), &'static str> {
     let slots = slots.as_chunks::<STEP>().0;
     let offset_of = |slot: &[u8; STEP]| usize::from(u16_at(slot, 0));
-    // A page that was built whole has its records in order; then one pass is enough.
-    let mut expected = start;
-    let mut in_order = true;
-    for slot in slots {
-        let offset = offset_of(slot);
-        if offset < start || offset + 2 > bytes.len() {
-            return Err("a record outside of the page's heap");
-        }
-        in_order &= offset == expected;
-        expected = end(bytes, offset, slot)?;
+    let follows = |at, slot| if offset_of(slot) == at { end(bytes, at, slot).ok() } else { None };
+    // A page that was built whole has its records in order, one that was appended to in the
+    // opposite one. Then nothing more is to be looked at.
+    let in_order = slots.iter().try_fold(start, follows);
+    let reversed = || slots.iter().rev().try_fold(start, follows);
+    if in_order.or_else(reversed) == Some(bytes.len()) {
+        return Ok(());
     }
-    if in_order {
-        return if expected == bytes.len() { Ok(()) } else { Err("a gap between records") };
+    if slots.iter().any(|slot| !(start..bytes.len() - 1).contains(&offset_of(slot))) {
+        return Err("a record outside of the page's heap");
     }
     let mut sorted = slots.to_vec();
     sorted.sort_unstable_by_key(offset_of);
