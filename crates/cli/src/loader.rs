@@ -28,8 +28,8 @@ pub(crate) struct Loaded {
 
 /// How a table that entries go to is had.
 pub(crate) enum Target<'a> {
-    /// With these options: made, or checked if it is there.
-    Exactly(&'a TableOptions),
+    /// With these options, of which the user flags stand beside: made, or checked if it is there.
+    Exactly(&'a TableOptions, u32),
     /// Take the table as it is; make it with default options if it does not exist.
     AsItIs,
     /// Take the table as it is; make it with these options if it does not exist.
@@ -117,7 +117,7 @@ impl Fill for Loader {
         self.name = None;
         let Batch { txn, table, .. } = self.batch()?;
         *table = Some(match target {
-            Target::Exactly(options) => txn.create_table(&name.0, options)?,
+            Target::Exactly(options, _) => txn.create_table(&name.0, options)?,
             Target::AsItIs => found_or_made(txn, &name, &TableOptions::new())?,
             Target::Made(options) => found_or_made(txn, &name, options)?,
         });

@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// Only these engines
     #[arg(long, value_enum, value_delimiter = ',')]
     engines: Vec<Engine>,
-    /// The folder to work in
+    /// The folder to work in; it is made if it does not exist
     #[arg(long)]
     folder: Option<PathBuf>,
 }
@@ -123,7 +123,10 @@ pub(crate) fn main(options: &Options) -> Result<()> {
 
 fn measure(engine: Engine, options: &Options) -> Result<Taken> {
     let folder = match &options.folder {
-        Some(folder) => tempfile::tempdir_in(folder)?,
+        Some(folder) => {
+            std::fs::create_dir_all(folder)?;
+            tempfile::tempdir_in(folder)?
+        }
         None => tempfile::tempdir()?,
     };
     let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();

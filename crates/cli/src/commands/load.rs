@@ -179,7 +179,7 @@ impl<'a> Load<'a> {
         let name = self.args.table.clone().unwrap_or_else(|| Name(MAIN.into()));
         let options = self.args.flags.options();
         let target = match self.args.flags.any() {
-            true => Target::Exactly(&options),
+            true => Target::Exactly(&options, 0),
             false => Target::AsItIs,
         };
         self.sums.begin_table(&name.0);
@@ -196,7 +196,8 @@ impl<'a> Load<'a> {
         let name = header.name.map(Name).or(given).unwrap_or_else(|| Name(MAIN.into()));
         self.progress.message(shown(&name.0));
         self.sums.begin_table(&name.0);
-        let begun = self.loader.begin_table(name, &Target::Exactly(&options));
+        let target = Target::Exactly(&options, header.user_flags);
+        let begun = self.loader.begin_table(name, &target);
         begun.map_err(|failure| self.at_line(failure))
     }
 

@@ -97,7 +97,7 @@ impl TableHeader {
     /// flags win.
     pub(crate) fn is_plain(&self, flags: &TableFlags) -> bool {
         let order = flags.order.map_or_else(|| self.order.clone(), OrderFlag::name);
-        order == OrderName::Bytewise && self.duplicates.is_none() && self.user_flags == 0
+        order == OrderName::Bytewise && self.duplicates.is_none()
     }
 
     /// The options of a table that takes the entries; orders given as flags win.

@@ -27,14 +27,46 @@ fn a_store_is_made_with_its_tables() {
     sandbox.run(&["create", "s", "-t", "long"]).is(3).says("exists already");
     let tables = sandbox.json(&["tables", "s"]);
     let expected = json!([
-        { "name": "long", "about_keys": 0, "separate_from": 100 },
-        { "name": "main", "about_keys": 1, "separate_from": 4096 },
+        { "name": "long", "about_keys": 0, "separate_from": 100, "user_flags": 0 },
+        { "name": "main", "about_keys": 1, "separate_from": 4096, "user_flags": 0 },
     ]);
     assert_eq!(tables, expected);
     sandbox.run(&["create", "--engine", "lsm", "t", "--page-size", "4096"]).is(2);
     sandbox.run(&["create", "s", "-t", "many", "--duplicates"]).is(3).says("one value a key");
     sandbox.run(&["create", "t", "--separate-from", "1"]).is(2).says("--engine lsm");
     sandbox.check("s");
+}
+
+/// A typed table keeps its types on the way to the other engine and back, and in a dump.
+#[test]
+fn the_types_of_a_table_go_along() {
+    use hedgerow::lsm::{Options, TypedKeyspace};
+    use hedgerow::tree::{Store, TypedTable};
+
+    let sandbox = Sandbox::new();
+    let store = Store::create(sandbox.path("s")).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let sizes = TypedTable::<String, u64>::create(&mut txn, "sizes").unwrap();
+    sizes.put(&mut txn, "awk", 700).unwrap();
+    txn.commit().unwrap();
+    drop(store);
+    sandbox.ok(&["convert", "--from", "s", "there"]);
+    assert!(sandbox.ok(&["tables", "there"]).contains("flags 0x"));
+    let dumped = sandbox.ok(&["dump", "there", "--all"]);
+    sandbox.ok(&["create", "--engine", "lsm", "loaded"]);
+    sandbox.feed(&["load", "loaded"], dumped.as_bytes()).is(0);
+    for name in ["there", "loaded"] {
+        let db = Options::new().open(sandbox.path(name)).unwrap();
+        let sizes = TypedKeyspace::<String, u64>::open(&db, "sizes").unwrap();
+        assert_eq!(sizes.get(&db, "awk").unwrap(), Some(700));
+    }
+    sandbox.ok(&["create", "there", "-t", "plain"]);
+    let plain = dumped.replace("sizes", "plain");
+    sandbox.feed(&["load", "there"], plain.as_bytes()).is(3).says("with the user flags 0x0, not");
+    sandbox.ok(&["convert", "--from", "there", "back"]);
+    let txn = Store::open(sandbox.path("back")).unwrap().begin_read().unwrap();
+    let sizes = TypedTable::<String, u64>::open(&txn, "sizes").unwrap();
+    assert_eq!(sizes.get(&txn, "awk").unwrap(), Some(700));
 }
 
 #[test]

@@ -67,7 +67,9 @@ fn copy_table<S: Snapshot>(
     progress: &Progress,
 ) -> Result<(), Failure> {
     progress.message(shown(&info.name));
-    filler.begin_table(Name(info.name.clone()), &Target::AsItIs)?;
+    let flags = info.user_flags;
+    let options = TableOptions::new().user_flags(flags);
+    filler.begin_table(Name(info.name.clone()), &Target::Exactly(&options, flags))?;
     let table = open::table_to_walk(txn, info)?;
     let mut cursor = txn.cursor(table)?;
     while let Some(entry) = cursor.next(txn)? {
@@ -105,7 +107,9 @@ fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
     for space in &spaces {
         progress.message(shown(space.name()));
         let (name, before) = (Name(space.name().to_vec()), loader.loaded().put);
-        loader.begin_table(name.clone(), &Target::Exactly(&TableOptions::new()))?;
+        let flags = space.user_flags();
+        let options = TableOptions::new().user_flags(flags);
+        loader.begin_table(name.clone(), &Target::Exactly(&options, flags))?;
         for entry in lsm::while_wanted(db.range(space, ..)?) {
             let (key, value) = entry?;
             put(&mut loader, &progress, (&key, &value))?;

@@ -93,7 +93,7 @@ fn fill(
         let Some(there) = there.map(|info| info.count.values) else {
             let options = header(database, args).options(&TableFlags::default());
             let options = options.map_err(Failure::Other)?;
-            loader.begin_table(name, &Target::Exactly(&options))?;
+            loader.begin_table(name, &Target::Exactly(&options, 0))?;
             return convert(environment, database, 0, &mut loader, &progress);
         };
         if there == database.entries {

@@ -1,8 +1,9 @@
 //! Fills keyspaces from a stream of entries, committing in batches.
 
 use hedgerow::Durability;
-use hedgerow::lsm::{Batch, Db, Keyspace, Readable};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable};
 
+use crate::codec::shown;
 use crate::exit::Failure;
 use crate::loader::{Fill, Loaded, Target};
 use crate::open::Name;
@@ -38,9 +39,22 @@ impl Filler {
 }
 
 impl Fill for Filler {
-    fn begin_table(&mut self, name: Name, _: &Target<'_>) -> Result<(), Failure> {
+    fn begin_table(&mut self, name: Name, target: &Target<'_>) -> Result<(), Failure> {
         self.commit(Durability::Eventual)?;
-        self.space = Some(self.db.keyspace(&name.0, Default::default())?);
+        let (user_flags, is_exact) = match target {
+            Target::Exactly(_, user_flags) => (*user_flags, true),
+            Target::AsItIs | Target::Made(_) => (0, false),
+        };
+        let options = KeyspaceOptions { user_flags, ..KeyspaceOptions::default() };
+        let space = self.db.keyspace(&name.0, options)?;
+        if is_exact && space.user_flags() != user_flags {
+            return Err(Failure::other(format!(
+                "the table {} is there with the user flags {:#x}, not {user_flags:#x}",
+                shown(&name.0),
+                space.user_flags()
+            )));
+        }
+        self.space = Some(space);
         self.loaded.tables += 1;
         Ok(())
     }

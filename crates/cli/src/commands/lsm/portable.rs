@@ -35,9 +35,9 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let mdb = mdb::Writer::new(args.print, bytes, PAGE_SIZE, name_main);
     let mut dump = args.begin(portable, mdb)?;
     for space in &spaces {
-        let name = Some(space.name().to_vec());
+        let (name, user_flags) = (Some(space.name().to_vec()), space.user_flags());
         let about = db.estimate_count(space, ..)?;
-        dump.begin(&TableHeader { name, ..TableHeader::default() }, Some(about));
+        dump.begin(&TableHeader { name, user_flags, ..TableHeader::default() }, Some(about));
         for entry in while_wanted(db.range(space, ..)?) {
             let (key, value) = entry?;
             dump.entry(&key, &value)?;

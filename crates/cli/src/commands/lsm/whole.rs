@@ -68,7 +68,14 @@ pub(super) fn tables(args: &tables::Args, json: bool) -> Result<Exit, Failure> {
         let width = tables.iter().map(|table| name(table).len()).max().unwrap_or(0);
         for table in &tables {
             let (name, about, from) = (name(table), &table["about_keys"], &table["separate_from"]);
-            writeln!(out, "{name:width$}  about {about} keys, values from {from} bytes on apart")?;
+            let flags = match table["user_flags"].as_u64() {
+                Some(flags @ 1..) => format!(", flags {flags:#x}"),
+                _ => String::new(),
+            };
+            writeln!(
+                out,
+                "{name:width$}  about {about} keys, values from {from} bytes on apart{flags}"
+            )?;
         }
     }
     out.finish()?;
@@ -83,6 +90,7 @@ fn spaces(db: &Reader) -> Result<Vec<Value>, Failure> {
             "name": shown(space.name()),
             "about_keys": db.estimate_count(&space, ..)?,
             "separate_from": space.separation_threshold(),
+            "user_flags": space.user_flags(),
         }))
     };
     db.keyspaces()?.into_iter().map(describe).collect()
