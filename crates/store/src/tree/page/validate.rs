@@ -83,8 +83,11 @@ fn check_heap<const STEP: usize>(
     if in_order.or_else(reversed) == Some(bytes.len()) {
         return Ok(());
     }
-    if slots.iter().any(|slot| !(start..bytes.len() - 1).contains(&offset_of(slot))) {
-        return Err("a record outside of the page's heap");
+    for slot in slots {
+        if !(start..bytes.len() - 1).contains(&offset_of(slot)) {
+            return Err("a record outside of the page's heap");
+        }
+        end(bytes, offset_of(slot), slot)?;
     }
     let mut sorted = slots.to_vec();
     sorted.sort_unstable_by_key(offset_of);
