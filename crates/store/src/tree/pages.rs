@@ -521,9 +521,9 @@ impl Pages for ReadPages {
 ///
 /// One after the other: two or four at a time, or all in one sequence, as the compiler makes it of
 /// a number that it knows, are fewer instructions, but made scans take 1.3 to 2.7 times and gets
-/// 1.1 times as long. The processor has room for a limited number of misses at a time. Leaving lines
-/// out, or taking some from several parts of the page in turn, makes scans take three times as long
-/// that read every byte of a store beyond the processor's caches.
+/// 1.1 times as long. The processor has room for a limited number of misses at a time. Leaving
+/// lines out, or taking some from several parts of the page in turn, makes scans take three times
+/// as long that read every byte of a store beyond the processor's caches.
 #[inline(always)]
 fn prefetch_range(base: *const u8, bytes: Range<usize>) {
     let end = base.wrapping_add(bytes.end);

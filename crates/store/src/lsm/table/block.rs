@@ -18,7 +18,9 @@ use crate::checksum::crc32c;
 use crate::coding::u32_at;
 
 mod heads;
+mod passed;
 pub(crate) use heads::Heads;
+use passed::Passed;
 
 /// One in this many entries has a whole key.
 pub(super) const RESTART_EVERY: u32 = 16;
@@ -415,43 +417,6 @@ pub(crate) struct Place {
     next: usize,
     /// The entries before this one, as far as they are known: steps back lead there.
     passed: Passed,
-}
-
-/// Entries that follow each other, of one block.
-#[derive(Clone, Debug, Default)]
-struct Passed {
-    /// Where each begins, and where its key ends in `keys`.
-    entries: Vec<(usize, usize)>,
-    keys: Vec<u8>,
-}
-
-/// Not more bytes of keys of entries that were passed are known.
-const PASSED_BYTES_MAX: usize = 1 << 16;
-
-impl Passed {
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.keys.clear();
-    }
-
-    /// Adds the entry after those.
-    fn push(&mut self, start: usize, key: &[u8]) {
-        if self.keys.len() + key.len() > PASSED_BYTES_MAX {
-            self.clear();
-        }
-        self.keys.extend_from_slice(key);
-        self.entries.push((start, self.keys.len()));
-    }
-
-    /// Takes the last one: its key goes to `key`, and it begins at what it gives.
-    fn pop(&mut self, key: &mut Vec<u8>) -> Option<usize> {
-        let (start, end) = self.entries.pop()?;
-        let begin = self.entries.last().map_or(0, |(_, end)| *end);
-        key.clear();
-        key.extend_from_slice(&self.keys[begin..end]);
-        self.keys.truncate(begin);
-        Some(start)
-    }
 }
 
 impl Place {

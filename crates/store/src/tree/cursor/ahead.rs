@@ -197,8 +197,8 @@ impl<'t> Ahead<'t> {
     }
 
     /// Steps from the end of an ALIGNED leaf to the first key of the next one. Key and value go to
-    /// `give`. `None`, and nothing done, if no such leaf is known, or anything about it or its first
-    /// entry is not as usual.
+    /// `give`. `None`, and nothing done, if no such leaf is known, or anything about it or its
+    /// first entry is not as usual.
     #[inline(always)]
     pub fn next_stored_leaf<R>(&mut self, give: impl FnOnce(&'t [u8], &'t [u8]) -> R) -> Option<R> {
         if self.next != self.stored_end {
