@@ -352,7 +352,7 @@ static const struct work {
 	{ "NEXT, several values", 96, next_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "PREV, several values", 133, prev_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "NEXT_NODUP", 140, next_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "PREV_NODUP", 150, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "PREV_NODUP", 142, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "SET, 20 NEXT_DUP", 87, values_of_each, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "SET, LAST_DUP, 20 PREV_DUP", 118, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "GET_BOTH", 104, get_both, fill_values, MDB_DUPSORT, MDB_RDONLY },

@@ -179,7 +179,8 @@ impl Path {
                 if self.moved == -SCAN_LEAVES || (level > 1 && self.moved < -SCAN_LEAVES) {
                     self.read_ahead(pages, false);
                 }
-                if level == 1 && slot > 1 && self.moved < -1 {
+                // Few keys in a leaf have many values, over which steps may pass.
+                if level == 1 && slot > 1 && self.moved < -1 && leaf.len() >= FETCHED_KEYS_MIN {
                     pages.fetch(page.child(slot - 2), 0..PAGE_BYTES_MIN);
                 }
                 return Ok(Some(leaf));
@@ -264,6 +265,8 @@ impl Path {
     }
 }
 
+/// A scan backwards fetches leaves ahead if the last one has at least this many keys.
+const FETCHED_KEYS_MIN: usize = 16;
 /// About this many leaves stay in the processor's cache.
 const FEW_LEAVES: u64 = 256;
 
