@@ -26,6 +26,8 @@ pub(crate) use frames::Buffer;
 use frames::Frames;
 pub(crate) use new_extents::NewExtents;
 
+/// Fewer neighbouring pages than this are not mapped in one call: a fault maps as many.
+const POPULATED_MIN: u32 = 16;
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
 
@@ -141,11 +143,21 @@ impl PageFile {
     /// Begins to read a run in the background.
     #[cold]
     fn read_ahead(&self, run: Run) {
-        if let Some(map) = &self.map
-            && run.len > 0
-        {
+        if let Some(map) = &self.map {
             let (start, len) = (u64::from(run.start), u64::from(run.len));
             map.owner.read_ahead(start << self.shift, len << self.shift);
+        }
+    }
+
+    /// Has a run mapped in one call, unless it is so short that the faults cost no more, or was
+    /// touched before.
+    fn populate(&self, run: Run) {
+        if let Some(map) = &self.map
+            && run.len >= POPULATED_MIN
+            && !self.is_checked(run.start)
+        {
+            let (start, len) = (u64::from(run.start), u64::from(run.len));
+            map.owner.populate(start << self.shift, len << self.shift);
         }
     }
 
@@ -297,6 +309,9 @@ pub(crate) trait Pages: Extents {
     fn fetch_to_change(&self, at: PageRef, bytes: usize);
     /// Has pages read in the background where the file is beyond memory; neighbours together.
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
+    /// Has pages mapped, where the file is in memory, that a long scan is about to come to for the
+    /// first time; neighbours together.
+    fn map_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
 }
 
 /// Runs that were read, by first page and number of pages.
@@ -432,6 +447,26 @@ impl ReadPages {
     }
 }
 
+impl ReadPages {
+    /// Calls a function for each run of neighbours among pages of the snapshot.
+    fn for_runs(&self, pages: &mut dyn Iterator<Item = PageRef>, call: impl Fn(Run)) {
+        let mut run = Run { start: 0, len: 0 };
+        for at in pages.filter(|at| !at.is_changed() && at.0 < self.end) {
+            if run.start + run.len == at.0 && run.len > 0 {
+                run.len += 1;
+                continue;
+            }
+            if run.len > 0 {
+                call(run);
+            }
+            run = Run { start: at.0, len: 1 };
+        }
+        if run.len > 0 {
+            call(run);
+        }
+    }
+}
+
 impl Extents for ReadPages {
     fn extent(&self, reference: &ExtentRef) -> Result<&[u8]> {
         super::extent::read_whole(self, reference)
@@ -502,18 +537,15 @@ impl Pages for ReadPages {
     }
 
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
+        if self.file.is_beyond_memory() {
+            self.for_runs(pages, |run| self.file.read_ahead(run));
+        }
+    }
+
+    fn map_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
         if !self.file.is_beyond_memory() {
-            return;
+            self.for_runs(pages, |run| self.file.populate(run));
         }
-        let mut run = Run { start: 0, len: 0 };
-        for at in pages.filter(|at| !at.is_changed() && at.0 < self.end) {
-            if run.start + run.len != at.0 {
-                self.file.read_ahead(run);
-                run = Run { start: at.0, len: 0 };
-            }
-            run.len += 1;
-        }
-        self.file.read_ahead(run);
     }
 }
 

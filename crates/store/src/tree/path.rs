@@ -15,7 +15,9 @@ pub(crate) struct Step {
 }
 
 /// After this many neighbouring leaves the path is taken for a scan.
-const SCAN_LEAVES: i64 = 3;
+const SCAN_LEAVES: u64 = 3;
+/// A scan has this many leaves mapped at a time.
+const MAPPED_LEAVES: u64 = 64;
 
 const MORE_LEAVES: &str = "more leaves below it than the store has pages";
 
@@ -132,7 +134,7 @@ impl Path {
     /// which all has been read ahead that is below the last branch.
     #[inline(always)]
     pub(crate) fn is_scan(&self) -> bool {
-        self.moved >= SCAN_LEAVES
+        self.moved >= SCAN_LEAVES as i64
     }
 
     /// Has gone on by so many leaves below the last branch, the last one of them being `leaf`.
@@ -152,9 +154,7 @@ impl Path {
             if slot < page.len() {
                 let leaf = self.down(pages, level, page, slot, |_| 0)?;
                 self.count_move(pages, 1)?;
-                if self.moved == SCAN_LEAVES || (level > 1 && self.moved > SCAN_LEAVES) {
-                    self.read_ahead(pages, true);
-                }
+                self.look_ahead(pages, level, true);
                 if level == 1 && slot + 1 < page.len() {
                     // Of the leaf after this one, prefetch what is needed first; a long scan needs
                     // all of it.
@@ -176,9 +176,7 @@ impl Path {
                 let page = pages.page(self.steps[level].page, level as u8)?;
                 let leaf = self.down(pages, level, page, slot - 1, |page| page.len() - 1)?;
                 self.count_move(pages, -1)?;
-                if self.moved == -SCAN_LEAVES || (level > 1 && self.moved < -SCAN_LEAVES) {
-                    self.read_ahead(pages, false);
-                }
+                self.look_ahead(pages, level, false);
                 // Few keys in a leaf have many values, over which steps may pass.
                 if level == 1 && slot > 1 && self.moved < -1 && leaf.len() >= FETCHED_KEYS_MIN {
                     pages.fetch(page.child(slot - 2), 0..PAGE_BYTES_MIN);
@@ -242,15 +240,35 @@ impl Path {
         Ok(page)
     }
 
-    /// Has the other leaves of the level-1 branch that a scan will come to read in the background.
+    /// Prepares the leaves that a scan will come to, if it is time: it has come to a leaf, by way of
+    /// a branch of this level.
+    #[inline(always)]
+    fn look_ahead<P: Pages>(&self, pages: &P, level: usize, forward: bool) {
+        let moved = self.moved.unsigned_abs();
+        if moved == SCAN_LEAVES || (level > 1 && moved > SCAN_LEAVES) {
+            self.prepare(pages, forward, usize::MAX, P::read_ahead);
+        }
+        if moved % MAPPED_LEAVES == 0 {
+            self.prepare(pages, forward, MAPPED_LEAVES as usize, P::map_ahead);
+        }
+    }
+
+    /// Calls a function of the next leaves, at most so many, of the same level-1 branch.
     #[cold]
     #[inline(never)]
-    fn read_ahead<P: Pages>(&self, pages: &P, forward: bool) {
+    fn prepare<P: Pages>(
+        &self,
+        pages: &P,
+        forward: bool,
+        most: usize,
+        call: fn(&P, &mut dyn Iterator<Item = PageRef>),
+    ) {
         let Step { page, slot } = self.steps[1];
         if let Ok(page) = pages.page(page, 1) {
             let slot = slot as usize;
-            let rest = if forward { slot + 1..page.len() } else { 0..slot };
-            pages.read_ahead(&mut rest.map(|i| page.child(i)));
+            let end = page.len().min(slot.saturating_add(most).saturating_add(1));
+            let rest = if forward { slot + 1..end } else { slot.saturating_sub(most)..slot };
+            call(pages, &mut rest.map(|i| page.child(i)));
         }
     }
 

@@ -96,6 +96,14 @@ pub(crate) fn pad2(len: usize) -> usize {
     (len + 1) & !1
 }
 
+/// How long a record of short lengths is; [`padded`] in numbers of which the processor adds several
+/// at a time.
+#[inline(always)]
+pub(super) fn short_len(key: u32, value: u32) -> u32 {
+    let len = ((key + 1 & !1) + value + 1) & !1;
+    if len == 0 { 2 } else { len }
+}
+
 impl Form {
     /// How records stand in the leaves.
     #[inline(always)]

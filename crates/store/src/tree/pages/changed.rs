@@ -498,4 +498,8 @@ impl Pages for WritePages {
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
         self.base.read_ahead(pages);
     }
+
+    fn map_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
+        self.base.map_ahead(pages);
+    }
 }
