@@ -1,4 +1,5 @@
-//! Cursors of the interface: reading where they stand. Putting and deleting there is in `change`.
+//! Cursors of the interface: reading where they stand. Steps to what they know to be beside them
+//! are in `beside`; putting and deleting there is in `change`.
 
 use hedgerow::tree::raw::Ahead;
 use hedgerow::tree::{Entry, ReadTxn, Snapshot, WriteTxn};
@@ -8,8 +9,9 @@ use crate::arena::Arena;
 use crate::code::Answer;
 use crate::handles::View;
 use crate::place::{Place, Stop};
-use crate::txn::{BLOCKED, Body, Txn, on_body};
+use crate::txn::{Body, Txn, on_body};
 
+mod beside;
 mod change;
 
 /// `MDB_cursor`.
@@ -17,8 +19,8 @@ pub(crate) struct Cursor {
     /// Null when the transaction has ended.
     pub(crate) txn: *mut Txn,
     pub(crate) dbi: usize,
-    /// What MDB_NEXT gives without asking where the cursor stands, which `place` does not know yet.
-    /// Nothing but in a read transaction of which it is [`Txn::reading`]'s to say so.
+    /// What MDB_NEXT and MDB_PREV give without asking where the cursor stands, which `place` does
+    /// not know yet. Nothing but in a read transaction of which it is [`Txn::reading`]'s to say so.
     ahead: Ahead<'static>,
     place: Place,
     /// Where it stood when each of the transactions around this one began its child.
@@ -53,115 +55,6 @@ impl Cursor {
     pub(crate) fn renew(&mut self, view: &View) {
         *self.place() = Place::new();
         self.is_brief = view.is_brief();
-    }
-
-    /// MDB_NEXT to the next key of the leaf, if it is known to stand in one piece and its value is
-    /// short: by as few steps as that takes, none of which asks whether the transaction may go on.
-    /// `None`, and nothing done, elsewhere.
-    #[inline(always)]
-    pub(crate) fn next_short(&mut self) -> Option<(Val, Val)> {
-        self.ahead.step_short(|key, value| (Val::of(key), Val::of(value)))
-    }
-
-    /// Whether the next key is known to stand in one piece.
-    #[inline(always)]
-    pub(crate) fn is_next_stored(&self) -> bool {
-        self.ahead.is_stored()
-    }
-
-    /// MDB_NEXT to such a key. `None`, and nothing done, for all that needs the leaf itself. `txn`
-    /// is the cursor's.
-    #[inline(always)]
-    pub(crate) fn next_stored(&mut self, txn: &Txn) -> Option<(Val, Val)> {
-        if !txn.goes_on() {
-            return None;
-        }
-        let (key, value) = self.ahead.step_stored()?;
-        Some((Val::of(key), Val::of(value)))
-    }
-
-    /// Whether [`Cursor::next_ahead`] is the step to the next key.
-    #[inline(always)]
-    pub(crate) fn is_next_dense(&self) -> bool {
-        self.ahead.is_dense()
-    }
-
-    /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
-    /// `None`, and nothing done, elsewhere. `txn` is the cursor's.
-    #[inline(always)]
-    pub(crate) fn next_ahead(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
-        if !txn.goes_on() {
-            return None;
-        }
-        let arena = match self.is_brief {
-            true => self.own.rewound(),
-            false => &mut txn.arena,
-        };
-        // The room first: what was stepped over would be lost.
-        let room = arena.key_room()?;
-        let (key, value) = self.ahead.step()?.joined(room);
-        Some((arena.short(key), Val::of(value)))
-    }
-
-    /// MDB_NEXT from the last key of a leaf whose keys stand in one piece, where the cursor knows
-    /// already which leaf is next; key and value go to `give`. `None`, and nothing done, elsewhere.
-    /// `txn` is the cursor's.
-    #[inline(always)]
-    pub(crate) fn next_stored_leaf<R>(
-        &mut self,
-        txn: &Txn,
-        give: impl FnOnce((Val, Val)) -> R,
-    ) -> Option<R> {
-        if txn.flags & BLOCKED != 0 {
-            return None;
-        }
-        self.ahead.next_stored_leaf(|key, value| give((Val::of(key), Val::of(value))))
-    }
-
-    /// The same from the last key of another leaf.
-    #[inline(always)]
-    pub(crate) fn next_leaf(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
-        if txn.flags & BLOCKED != 0 {
-            return None;
-        }
-        let arena = match self.is_brief {
-            true => self.own.rewound(),
-            false => &mut txn.arena,
-        };
-        let (key, value) = self.ahead.next_leaf(arena.key_room()?)?;
-        Some((arena.short(key), Val::of(value)))
-    }
-
-    /// Whether MDB_NEXT leads to another value of the key, as far as it knows. Nothing is ahead.
-    #[inline(always)]
-    pub(crate) fn has_next_value(&self) -> bool {
-        self.place.cursor().is_some_and(hedgerow::tree::Cursor::has_next_value)
-    }
-
-    /// Whether it knows its leaf, and what is ahead of it there, or was.
-    #[inline(always)]
-    pub(crate) fn has_ahead(&self) -> bool {
-        self.ahead.is_of_leaf()
-    }
-
-    /// Prepares the entries that MDB_NEXT will give without checking where the cursor stands; false
-    /// if there are none. The caller ensures that the cursor's transaction neither ends nor is
-    /// reset before [`Cursor::settle`].
-    #[inline(always)]
-    pub(crate) fn look_ahead(&mut self, txn: &'static mut Txn) -> bool {
-        self.settle();
-        if txn.may_step(&self.place)
-            && let Body::Read(read) = &txn.body
-            && let Some(ahead) = self.place.cursor_mut().and_then(|cursor| cursor.ahead(read))
-        {
-            self.ahead = ahead;
-            match self.is_brief {
-                true => self.own.make_room(),
-                false => txn.arena.make_room(),
-            }
-            return true;
-        }
-        false
     }
 
     /// Where the cursor stands.

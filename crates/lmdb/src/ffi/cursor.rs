@@ -117,6 +117,11 @@ unsafe extern "C" fn mdb_cursor_get(
             }
             return get_next_from_here(cursor, key, data, op);
         }
+        if op == op::PREV
+            && let Some(pair) = this.prev_short()
+        {
+            return give(key, data, pair);
+        }
         match this.is_writing {
             _ if this.txn.is_null() => MDB_BAD_TXN,
             true => get_writing(cursor, key, data, op),
@@ -266,6 +271,50 @@ parts! {
         }
     }
 
+    /// MDB_PREV in a read transaction.
+    fn get_prev_beside(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        if !this.has_ahead() && this.is_among_values() && !this.is_brief() {
+            return get_prev_value(cursor, key, data, op);
+        }
+        if this.is_dense() {
+            return get_prev_dense(cursor, key, data, op);
+        }
+        match this.prev_stored(&*txn, |pair| give(key, data, pair)) {
+            Some(code) => code,
+            None => get_prev_anew(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_PREV where the cursor knows its leaf, whose keys do not stand in one piece.
+    fn get_prev_dense(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        match this.prev_dense(&mut *txn) {
+            Some(pair) => give(key, data, pair),
+            None => get_prev_anew(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_PREV in a read transaction, where the cursor does not know what is beside it, or no
+    /// longer.
+    fn get_prev_anew(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        // As in `get_next_anew`.
+        let pair = match this.look_back(&mut *txn) {
+            true if this.is_dense() => this.prev_dense(&mut *txn),
+            true => this.prev_stored(&*txn, |pair| pair),
+            false => None,
+        };
+        match pair {
+            Some(pair) => give(key, data, pair),
+            None if (*cursor).is_brief() => get_prev_briefly(cursor, key, data, op),
+            None => get_prev(cursor, key, data, op),
+        }
+    }
+
     /// Any call in a write transaction.
     fn get_writing(cursor, key, data, op) {
         match op {
@@ -283,8 +332,7 @@ parts! {
     /// All but MDB_NEXT in a read transaction.
     fn get_other(cursor, key, data, op) {
         match op {
-            op::PREV if (*cursor).is_brief() => get_prev_briefly(cursor, key, data, op),
-            op::PREV => get_prev(cursor, key, data, op),
+            op::PREV => get_prev_beside(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
             op::PREV_DUP => get_prev_value(cursor, key, data, op),
             op::NEXT_NODUP | op::PREV_NODUP => get_group(cursor, key, data, op),

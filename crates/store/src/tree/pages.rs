@@ -20,11 +20,13 @@ use crate::{Error, Place, Result};
 mod changed;
 mod frames;
 mod new_extents;
+mod prefetch;
 
 pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
 pub(crate) use new_extents::NewExtents;
+use prefetch::{prefetch, prefetch_range};
 
 /// Fewer neighbouring pages than this are not mapped in one call: a fault maps as many.
 const POPULATED_MIN: u32 = 16;
@@ -547,55 +549,6 @@ impl Pages for ReadPages {
             self.for_runs(pages, |run| self.file.populate(run));
         }
     }
-}
-
-/// Fetches the cache lines of bytes of a page, at least one.
-///
-/// One after the other: two or four at a time, or all in one sequence, as the compiler makes it of
-/// a number that it knows, are fewer instructions, but made scans take 1.3 to 2.7 times and gets
-/// 1.1 times as long. The processor has room for a limited number of misses at a time. Leaving
-/// lines out, or taking some from several parts of the page in turn, makes scans take three times
-/// as long that read every byte of a store beyond the processor's caches.
-#[inline(always)]
-fn prefetch_range(base: *const u8, bytes: Range<usize>) {
-    let end = base.wrapping_add(bytes.end);
-    let mut left = hidden(bytes.start as isize - bytes.end as isize);
-    loop {
-        prefetch::<{ page::LINE }>(end.wrapping_offset(left));
-        left += page::LINE as isize;
-        if left >= 0 {
-            break;
-        }
-    }
-}
-
-/// The same number, which the compiler then knows nothing of.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn hidden(mut number: isize) -> isize {
-    use std::arch::asm;
-    // SAFETY: there is no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)) };
-    number
-}
-
-/// The same number.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn hidden(number: isize) -> isize {
-    number
-}
-
-/// Prefetches the cache lines of a number of bytes from an address on, whatever is there.
-#[inline(always)]
-fn prefetch<const BYTES: usize>(base: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..BYTES).step_by(page::LINE) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the instruction does not fault and reads nothing that the program sees.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = base;
 }
 
 #[cfg(test)]

@@ -134,13 +134,13 @@ impl Path {
     /// which all has been read ahead that is below the last branch.
     #[inline(always)]
     pub(crate) fn is_scan(&self) -> bool {
-        self.moved >= SCAN_LEAVES as i64
+        self.moved.unsigned_abs() >= SCAN_LEAVES
     }
 
-    /// Has gone on by so many leaves below the last branch, the last one of them being `leaf`.
-    pub(crate) fn go_on(&mut self, leaves: usize, leaf: PageRef) {
+    /// Has gone on, or back, by so many leaves below the last branch, the last one being `leaf`.
+    pub(crate) fn go_on(&mut self, leaves: isize, leaf: PageRef) {
         self.steps[0] = Step { page: leaf, slot: 0 };
-        self.steps[1].slot += leaves as u32;
+        self.steps[1].slot = self.steps[1].slot.wrapping_add_signed(leaves as i32);
         self.moved += leaves as i64;
     }
 
@@ -240,15 +240,15 @@ impl Path {
         Ok(page)
     }
 
-    /// Prepares the leaves that a scan will come to, if it is time: it has come to a leaf, by way of
-    /// a branch of this level.
+    /// Prepares the leaves that a scan will come to, if it is time to: it has come to a leaf by way
+    /// of a branch of this level.
     #[inline(always)]
     fn look_ahead<P: Pages>(&self, pages: &P, level: usize, forward: bool) {
         let moved = self.moved.unsigned_abs();
         if moved == SCAN_LEAVES || (level > 1 && moved > SCAN_LEAVES) {
             self.prepare(pages, forward, usize::MAX, P::read_ahead);
         }
-        if moved % MAPPED_LEAVES == 0 {
+        if moved.is_multiple_of(MAPPED_LEAVES) {
             self.prepare(pages, forward, MAPPED_LEAVES as usize, P::map_ahead);
         }
     }

@@ -34,6 +34,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/tree/page/join.rs", "blocks copied inside a page"),
     ("crates/store/src/tree/page/search.rs", "views of a page after its check"),
     ("crates/store/src/tree/pages.rs", "pages borrowed from the map"),
+    ("crates/store/src/tree/pages/prefetch.rs", "instructions that fetch memory"),
     ("crates/store/src/tree/pages/changed.rs", "views of changed pages"),
     ("crates/store/src/tree/pages/frames.rs", "memory for changed pages"),
     ("crates/store/src/tree/combine.rs", "functions that borrow from a thread that waits"),

@@ -17,13 +17,15 @@ use crate::tree::{ReadTxn, path};
 /// Room for the key that [`Step::joined`] gives.
 pub type KeyRoom = [MaybeUninit<u8>; Joining::ROOM];
 
-/// The entries after a [`Cursor`] in its leaf and, in a longer scan, in the leaves after it. It
-/// borrows the transaction, which therefore neither ends nor is renewed, and steps by itself;
-/// [`Cursor::follow`] then moves the cursor to its place.
+/// The entries after and before a [`Cursor`] in its leaf and, in a longer scan, those of the leaves
+/// beside it. It borrows the transaction, which therefore neither
+/// ends nor is renewed, and steps by itself; [`Cursor::follow`] then moves the cursor to its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'t> {
     /// Where the offset of the next entry stands.
     next: *const u8,
+    /// Where it stood when the cursor was last at the same place.
+    followed: *const u8,
     /// The end of the offsets, in an ALIGNED leaf; else null, as with nothing ahead.
     stored_end: *const u8,
     /// The same in another leaf; else null.
@@ -35,12 +37,13 @@ pub struct Ahead<'t> {
     borrowed: PhantomData<&'t ReadTxn>,
 }
 
-/// The leaves after one, as far as they are children of the same branch.
+/// The leaves beside one, as far as they are children of the same branch.
 #[derive(Clone, Copy)]
 struct Leaves<'t> {
-    /// Where the reference to the next leaf stands, and the end of the branch's references; null,
-    /// as `file` is nothing, if none is known.
+    /// Where the reference to the next leaf stands, and the beginning and the end of the branch's
+    /// references; null, as `file` is nothing, if none is known.
     next: *const u8,
+    begin: *const u8,
     end: *const u8,
     file: Option<&'t PageFile>,
     /// Where `next` was at first.
@@ -54,6 +57,7 @@ struct Leaves<'t> {
 impl<'t> Leaves<'t> {
     const NONE: Self = Self {
         next: std::ptr::null(),
+        begin: std::ptr::null(),
         end: std::ptr::null(),
         file: None,
         first: std::ptr::null(),
@@ -62,10 +66,10 @@ impl<'t> Leaves<'t> {
         unique: 0,
     };
 
-    /// How many of them have been entered.
+    /// How many of them have been entered; less than none if the leaf is one before the first.
     #[inline(always)]
-    fn entered(&self) -> usize {
-        (self.next.addr() - self.first.addr()) / 4
+    fn entered(&self) -> isize {
+        (self.next.addr() as isize - self.first.addr() as isize) / 4
     }
 
     /// The next one, if there is one, it has been looked at before, and nobody wants a stop; the
@@ -79,6 +83,32 @@ impl<'t> Leaves<'t> {
         // SAFETY: it is one of the references of a branch of the transaction that is borrowed.
         let page = file.checked_page(unsafe { reference(self.next) })?;
         Some((page, self.next.wrapping_add(4)))
+    }
+
+    /// The same of the one before.
+    #[inline(always)]
+    fn enter_before(&self) -> Option<(Page<'t>, *const u8)> {
+        let file = self.file?;
+        let before = self.next.wrapping_sub(8);
+        if before < self.begin || file.is_interrupted() {
+            return None;
+        }
+        // SAFETY: as in `enter`: the reference before that to the leaf is not before the first.
+        let page = file.checked_page(unsafe { reference(before) })?;
+        Some((page, self.next.wrapping_sub(4)))
+    }
+
+    /// Has entered a leaf backwards: has the processor fetch the one before it.
+    #[inline(always)]
+    fn set_next_before(&mut self, next: *const u8) {
+        self.next = next;
+        let before = next.wrapping_sub(8);
+        if let Some(file) = self.file
+            && before >= self.begin
+        {
+            // SAFETY: as in `enter_before`.
+            file.fetch_next(unsafe { reference(before) });
+        }
     }
 
     /// Has entered a leaf: has the processor fetch the one after it.
@@ -114,6 +144,7 @@ impl<'t> Ahead<'t> {
     /// Nothing, ahead of no cursor.
     pub const NONE: Self = Self {
         next: std::ptr::null(),
+        followed: std::ptr::null(),
         stored_end: std::ptr::null(),
         dense_end: std::ptr::null(),
         base: std::ptr::null(),
@@ -179,6 +210,126 @@ impl<'t> Ahead<'t> {
         self.next = next.wrapping_add(Layout::Aligned.step());
         let (key, value) = page.short_record(next);
         Some(give(key, value))
+    }
+
+    /// The page, if it is an ALIGNED leaf.
+    #[inline(always)]
+    fn aligned_page(&self) -> Option<Page<'t>> {
+        // SAFETY: as in `step`.
+        (!self.stored_end.is_null()).then(|| unsafe { Page::new(self.base, self.size) })
+    }
+
+    /// Steps back to the key before in an ALIGNED leaf, if both keys have one value, and both
+    /// values are short. Key and value go to `give`. `None`, and nothing done, elsewhere.
+    #[inline(always)]
+    pub fn back_short<R>(&mut self, give: impl FnOnce(&'t [u8], &'t [u8]) -> R) -> Option<R> {
+        let page = self.aligned_page()?;
+        let (here, before) = self.here_and_before(Layout::Aligned);
+        if before < page.first_aligned_offset_address()
+            || !page.has_short_slot(here)
+            || !page.has_short_slot(before)
+        {
+            return None;
+        }
+        self.next = here;
+        let (key, value) = page.short_record(before);
+        Some(give(key, value))
+    }
+
+    /// The same if only the keys are short.
+    #[inline(always)]
+    pub fn back_stored(&mut self) -> Option<(&'t [u8], &'t [u8])> {
+        let page = self.aligned_page()?;
+        let (here, before) = self.here_and_before(Layout::Aligned);
+        if before < page.first_aligned_offset_address() {
+            return None;
+        }
+        page.plain_record_in(Layout::Aligned, here)?;
+        let pair = page.plain_record_in(Layout::Aligned, before)?;
+        self.next = here;
+        Some(pair)
+    }
+
+    /// Steps back from the first key of an ALIGNED leaf to the last one of the leaf before. `None`,
+    /// and nothing done, as for [`Ahead::next_stored_leaf`].
+    #[inline(always)]
+    pub fn back_stored_leaf<R>(&mut self, give: impl FnOnce(&'t [u8], &'t [u8]) -> R) -> Option<R> {
+        let (page, step) = (self.aligned_page()?, Layout::Aligned.step());
+        let (here, _) = self.here_and_before(Layout::Aligned);
+        if here != page.first_aligned_offset_address() || !page.has_short_slot(here) {
+            return None;
+        }
+        let (page, next) = self.leaves.enter_before()?;
+        if !page.is_aligned_leaf() {
+            return None;
+        }
+        // As in `next_stored_leaf`.
+        let end = page.first_aligned_offset_address().wrapping_add(step * page.len());
+        let last = end.wrapping_sub(step);
+        if !page.has_short_slot(last) {
+            return None;
+        }
+        (self.next, self.stored_end, self.base) = (end, end, page.address());
+        self.leaves.set_next_before(next);
+        let (key, value) = page.short_record(last);
+        Some(give(key, value))
+    }
+
+    /// Steps back in another leaf, if both keys have one value. `None`, and nothing done, if not.
+    #[inline(always)]
+    pub fn back(&mut self) -> Option<Step<'t>> {
+        let page = self.dense_page()?;
+        let (here, before) = self.here_and_before(Layout::Dense);
+        if before < page.first_offset_address() {
+            return None;
+        }
+        page.joinable_of(&self.joining, here)?;
+        let record = page.joinable_of(&self.joining, before)?;
+        self.next = here;
+        Some(Step { page, shared: self.joining.shared(), record })
+    }
+
+    /// Steps back from the first key of such a leaf to the last one of the leaf before. `None`, and
+    /// nothing done, as for [`Ahead::next_leaf`].
+    #[inline(always)]
+    pub fn back_leaf(&mut self, room: &mut KeyRoom) -> Option<(Joined<'t>, &'t [u8])> {
+        let (page, step) = (self.dense_page()?, Layout::Dense.step());
+        let (here, _) = self.here_and_before(Layout::Dense);
+        if here != page.first_offset_address() {
+            return None;
+        }
+        page.joinable_of(&self.joining, here)?;
+        let (page, next) = self.leaves.enter_before()?;
+        if !page.is_leaf() || page.is_aligned() {
+            return None;
+        }
+        let joining = page.joining()?;
+        let end = page.first_offset_address().wrapping_add(step * page.len());
+        let record = page.joinable_of(&joining, end.wrapping_sub(step))?;
+        (self.next, self.dense_end) = (end, end);
+        (self.base, self.joining) = (page.address(), joining);
+        self.leaves.set_next_before(next);
+        Some(Step { page, shared: joining.shared(), record }.joined(room))
+    }
+
+    /// The page, if it is a leaf but no ALIGNED one.
+    #[inline(always)]
+    fn dense_page(&self) -> Option<Page<'t>> {
+        // SAFETY: as in `step`.
+        self.is_of_dense_leaf().then(|| unsafe { Page::new(self.base, self.size) })
+    }
+
+    /// Whether the leaf is none of the ALIGNED ones.
+    #[inline(always)]
+    pub fn is_of_dense_leaf(&self) -> bool {
+        !self.dense_end.is_null()
+    }
+
+    /// Where the offset of the entry stands to which the last step led, and that of the one before.
+    #[inline(always)]
+    fn here_and_before(&self, layout: Layout) -> (*const u8, *const u8) {
+        let step = layout.step();
+        (self.next.wrapping_sub(step), self.next.wrapping_sub(2 * step))
     }
 
     /// Steps on in another leaf, as [`Cursor::next_joined`] does. `None` if the step is not a
@@ -264,8 +415,20 @@ impl Cursor {
     /// and in the leaves after it, if the cursor is on a longer way.
     #[inline(always)]
     pub fn ahead<'t>(&self, txn: &'t ReadTxn) -> Option<Ahead<'t>> {
+        if self.leaf.next >= self.leaf.usual_end { None } else { self.beside(txn) }
+    }
+
+    /// The same for steps back.
+    #[inline(always)]
+    pub fn behind<'t>(&self, txn: &'t ReadTxn) -> Option<Ahead<'t>> {
+        if self.leaf.usual_end.is_null() { None } else { self.beside(txn) }
+    }
+
+    /// What lies beside a cursor that stands on the last value of a key.
+    #[inline(always)]
+    fn beside<'t>(&self, txn: &'t ReadTxn) -> Option<Ahead<'t>> {
         let leaf = &self.leaf;
-        if leaf.next >= leaf.usual_end || !self.has_leaf(txn) {
+        if !self.has_leaf(txn) {
             return None;
         }
         let (page, none) = (self.page(), std::ptr::null());
@@ -275,31 +438,31 @@ impl Cursor {
         }
         Some(Ahead {
             next: leaf.next,
+            followed: leaf.next,
             stored_end: if is_aligned { leaf.usual_end } else { none },
             dense_end: leaf.dense_end,
             base: leaf.base,
             size: leaf.size,
             joining: page.joining()?,
-            leaves: if self.path.is_scan() { self.leaves_ahead(txn) } else { Leaves::NONE },
+            leaves: if self.path.is_scan() { self.leaves_beside(txn) } else { Leaves::NONE },
             borrowed: PhantomData,
         })
     }
 
-    /// The leaves after the cursor's below the same branch.
+    /// The leaves beside the cursor's below the same branch.
     #[inline(never)]
-    fn leaves_ahead<'t>(&self, txn: &'t ReadTxn) -> Leaves<'t> {
+    fn leaves_beside<'t>(&self, txn: &'t ReadTxn) -> Leaves<'t> {
         let (above, file) = (self.path.steps[1], &*txn.pages().file);
         let Some(branch) = file.checked_page(above.page).filter(|page| page.level() == 1) else {
             return Leaves::NONE;
         };
         let next = branch.child_address(above.slot as usize + 1);
-        let end = branch.child_address(branch.len());
+        let (begin, end) = (branch.child_address(0), branch.child_address(branch.len()));
         let (leaf, unique) = (self.leaf.base, self.unique);
-        Leaves { next, end, file: Some(file), first: next, leaf, above, unique }
+        Leaves { next, begin, end, file: Some(file), first: next, leaf, above, unique }
     }
 
-    /// Goes to where steps ahead have led. No effect if the cursor has been moved to another leaf,
-    /// or further, since.
+    /// Goes to where the steps have led. No effect if the cursor has been moved since.
     #[inline(always)]
     pub fn follow(&mut self, ahead: &mut Ahead<'_>) {
         if ahead.leaves.next != ahead.leaves.first {
@@ -308,8 +471,9 @@ impl Cursor {
         let end = if ahead.stored_end.is_null() { ahead.dense_end } else { ahead.stored_end };
         let leaf = &mut self.leaf;
         // The same leaf, and what is in between are places of this cursor's, too.
-        if leaf.base == ahead.base && leaf.usual_end == end && leaf.next < ahead.next {
+        if leaf.base == ahead.base && leaf.usual_end == end && leaf.next == ahead.followed {
             leaf.next = ahead.next;
+            ahead.followed = ahead.next;
         }
     }
 
@@ -334,172 +498,21 @@ impl Cursor {
         (self.slot, self.values, self.value) = (slot, 1, 0);
         // The next time it is followed from here.
         (leaves.first, leaves.leaf, leaves.above) = (leaves.next, ahead.base, self.path.steps[1]);
+        ahead.followed = ahead.next;
+    }
+}
+
+/// For tests that fill all of `room` first: a string whose copy stands at the beginning of `room`.
+#[cfg(test)]
+fn whole(string: Joined<'_>, room: &KeyRoom) -> Vec<u8> {
+    match string {
+        Joined::Stored(whole) => whole.to_vec(),
+        Joined::Copied(len) => {
+            // SAFETY: the test has written the whole room.
+            room[..len].iter().map(|byte| unsafe { byte.assume_init() }).collect()
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tree::{Order, Snapshot, Store, Table, TableOptions};
-
-    type Pair = (Vec<u8>, Vec<u8>);
-
-    /// Entries whose keys share their first `front` bytes and have `rests` more, with values of 0
-    /// to 200 bytes.
-    fn entries(front: usize, rests: std::ops::Range<usize>) -> Vec<Pair> {
-        let key = |i: usize| {
-            let mut key = vec![b'='; front];
-            key.extend(format!("{i:03}").bytes());
-            key.resize(front + rests.start + i * 7 % rests.len(), b'.');
-            key
-        };
-        (0..400).map(|i| (key(i), vec![i as u8; i * 11 % 201])).collect()
-    }
-
-    /// A string whose copy stands at the beginning of `room`.
-    fn whole(string: Joined<'_>, room: &KeyRoom) -> Vec<u8> {
-        match string {
-            Joined::Stored(whole) => whole.to_vec(),
-            Joined::Copied(len) => {
-                // SAFETY: the test has written the whole room.
-                room[..len].iter().map(|byte| unsafe { byte.assume_init() }).collect()
-            }
-        }
-    }
-
-    /// A step ahead, if there is a quick one, and whether it led to another leaf.
-    fn step(ahead: &mut Ahead<'_>) -> Option<(Pair, bool)> {
-        let pair = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
-        if let Some(short) = ahead.step_short(|key, value| pair((key, value))) {
-            return Some((short, false));
-        }
-        if let Some(stored) = ahead.step_stored() {
-            return Some((pair(stored), false));
-        }
-        if let Some(stored) = ahead.next_stored_leaf(|key, value| (key, value)) {
-            return Some((pair(stored), true));
-        }
-        let mut room = [MaybeUninit::new(0xEE); Joining::ROOM];
-        let (joined, in_leaf) = match ahead.step() {
-            Some(step) => (step.joined(&mut room), false),
-            None => (ahead.next_leaf(&mut room)?, true),
-        };
-        Some(((whole(joined.0, &room), joined.1.to_vec()), in_leaf))
-    }
-
-    /// Steps through a table, ahead where that can be; how many steps that were inside of leaves,
-    /// and how many to another one.
-    fn walk(txn: &ReadTxn, table: Table, expected: &[Pair]) -> [usize; 2] {
-        let mut cursor = txn.cursor(table).unwrap();
-        let (mut ahead, mut quick) = (Ahead::NONE, [0; 2]);
-        for (i, (key, value)) in expected.iter().enumerate() {
-            if let Some((pair, to_leaf)) = step(&mut ahead) {
-                assert_eq!((&pair.0, &pair.1), (key, value), "{i}");
-                quick[usize::from(to_leaf)] += 1;
-            } else {
-                cursor.follow(&mut ahead);
-                let entry = cursor.next(txn).unwrap().unwrap();
-                assert!(entry.key == *key && entry.value == *value, "{i}: {entry:?}");
-                ahead = cursor.ahead(txn).unwrap_or(Ahead::NONE);
-            }
-            if i % 5 == 0 {
-                cursor.follow(&mut ahead);
-                assert_eq!(cursor.current(txn).unwrap().unwrap().key, *key, "{i}");
-            }
-            if i % 55 == 54 {
-                cursor.follow(&mut ahead);
-                assert_eq!(cursor.prev(txn).unwrap().unwrap().key, expected[i - 1].0, "{i}");
-                assert_eq!(cursor.next(txn).unwrap().unwrap().key, *key, "{i}");
-                ahead = cursor.ahead(txn).unwrap_or(Ahead::NONE);
-            }
-        }
-        assert!(step(&mut ahead).is_none());
-        cursor.follow(&mut ahead);
-        assert!(cursor.next(txn).unwrap().is_none());
-        quick
-    }
-
-    #[test]
-    fn steps_ahead_are_those_of_the_cursor() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::create(folder.path().join("store")).unwrap();
-        let mut expected = Vec::new();
-        for front in [0, 1, 15, 16, 17, 40, 63, 64, 65, 100] {
-            for rests in [3..4, 4..40, 120..140] {
-                expected.push((format!("{front} {rests:?}"), entries(front, rests)));
-            }
-        }
-        let mut txn = store.begin_write().unwrap();
-        for (name, entries) in &expected {
-            let table = txn.create_table(name, &TableOptions::new()).unwrap();
-            entries.iter().for_each(|(key, value)| txn.put(table, key, value).unwrap());
-        }
-        txn.commit().unwrap();
-        let txn = store.begin_read().unwrap();
-        for (name, entries) in &expected {
-            let quick = walk(&txn, txn.table(name).unwrap(), entries);
-            // Keys that a leaf shares more of than is copied, or with longer rests, are not quick.
-            match name.as_str() {
-                "16 3..4" | "0 3..4" | "40 3..4" => {
-                    assert!(quick[0] > 300 && quick[1] > 3, "{name}: {quick:?}");
-                }
-                "65 3..4" | "100 120..140" => assert_eq!(quick, [0; 2], "{name}"),
-                _ => {}
-            }
-        }
-    }
-
-    #[test]
-    fn steps_over_keys_in_one_piece_are_quick_in_every_order() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::create(folder.path().join("store")).unwrap();
-        let mut entries = entries(70, 4..40);
-        for order in [Order::Bytewise, Order::Reverse] {
-            if matches!(order, Order::Reverse) {
-                entries.sort_by(|a, b| a.0.iter().rev().cmp(b.0.iter().rev()));
-            }
-            let options = TableOptions::new().order(order).prefix_compression(false);
-            let mut txn = store.begin_write().unwrap();
-            let table = txn.create_table(format!("{options:?}"), &options).unwrap();
-            entries.iter().for_each(|(key, value)| txn.put(table, key, value).unwrap());
-            txn.commit().unwrap();
-            let txn = store.begin_read().unwrap();
-            let quick = walk(&txn, txn.table(format!("{options:?}")).unwrap(), &entries);
-            assert!(quick[0] > 300 && quick[1] > 3, "{options:?}: {quick:?}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_ahead_where_steps_are_not_as_usual() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::create(folder.path().join("store")).unwrap();
-        let mut txn = store.begin_write().unwrap();
-        let reversed = TableOptions::new().order(Order::Reverse);
-        let tables = [("reversed", reversed), ("duplicates", TableOptions::new().duplicates())];
-        for (name, options) in &tables {
-            let table = txn.create_table(name, options).unwrap();
-            for value in [b"1", b"2"] {
-                txn.put(table, b"a=", value).unwrap();
-            }
-            txn.put(table, b"b=", b"3").unwrap();
-        }
-        txn.commit().unwrap();
-        let mut txn = store.begin_read().unwrap();
-        for (name, _) in &tables {
-            let table = txn.table(name).unwrap();
-            let mut cursor = txn.cursor(table).unwrap();
-            assert!(cursor.ahead(&txn).is_none(), "{name}, nowhere");
-            cursor.next(&txn).unwrap();
-            assert!(cursor.ahead(&txn).is_none(), "{name}");
-        }
-        let table = txn.table("duplicates").unwrap();
-        let mut cursor = txn.cursor(table).unwrap();
-        cursor.last_value(&txn).unwrap();
-        cursor.seek_pair(&txn, b"a=", b"2").unwrap();
-        assert!(cursor.ahead(&txn).is_some());
-        txn.reset();
-        assert!(cursor.ahead(&txn).is_none());
-        txn.renew().unwrap();
-        assert!(cursor.ahead(&txn).is_none());
-    }
-}
+mod tests;

@@ -139,6 +139,13 @@ impl Cursor {
         self.state == State::On && self.leaf.end.is_null()
     }
 
+    /// Whether the cursor stood among several values of a key, or nowhere, when it last was moved by
+    /// more than steps inside of a leaf.
+    #[inline(always)]
+    pub fn was_among_values(&self) -> bool {
+        self.values != 1
+    }
+
     /// The next value of the key in one piece, as [`Cursor::next_joined`] gives keys, where that is
     /// a step inside a leaf. `None` says nothing about the key, and the cursor has not moved.
     #[inline(always)]

@@ -100,7 +100,7 @@ pub(crate) fn pad2(len: usize) -> usize {
 /// at a time.
 #[inline(always)]
 pub(super) fn short_len(key: u32, value: u32) -> u32 {
-    let len = ((key + 1 & !1) + value + 1) & !1;
+    let len = (((key + 1) & !1) + value + 1) & !1;
     if len == 0 { 2 } else { len }
 }
 

@@ -291,3 +291,72 @@ fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
     }
     Ok(data + last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_short_record_is_that_of_any() {
+        for key in 0..short::STEPS {
+            for value in 0..short::STEPS {
+                let any = padded(pad2(key as usize) + value as usize);
+                assert_eq!(short_len(key, value) as usize, any, "{key} {value}");
+            }
+        }
+    }
+
+    /// Slots of records that fill the end of a page of 4096 bytes, where these begin.
+    fn slots(random: &mut impl FnMut(usize) -> usize, turned: bool) -> (Vec<[u8; 4]>, usize) {
+        let n = 1 + random(16);
+        let lengths: Vec<_> = (0..n).map(|_| [random(0x80) as u8, random(0x80) as u8]).collect();
+        let len = |&[key, value]: &[u8; 2]| short_len(key.into(), value.into()) as usize;
+        let start = 4096 - lengths.iter().map(len).sum::<usize>();
+        let mut at = start;
+        let slots = lengths.iter().map(|lengths| {
+            let [low, high] = (at as u16).to_le_bytes();
+            at += len(lengths);
+            [low, high, lengths[0], lengths[1]]
+        });
+        let mut slots: Vec<_> = slots.collect();
+        if turned {
+            slots.reverse();
+        }
+        (slots, start)
+    }
+
+    #[test]
+    fn records_in_turn_are_known_and_others_are_not() {
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        let mut page = [0; 4096];
+        page[FLAGS_OFFSET] = ALIGNED | WHOLE;
+        let walk = |slots: &[[u8; 4]], start: usize| {
+            let end = slots.iter().try_fold(start, |at, slot| {
+                let is_here = usize::from(u16_at(slot, 0)) == at;
+                let is_short = slot[2] < 0x80 && slot[3] < 0x80;
+                let end = aligned_record_end(&page, at, slot).ok();
+                end.filter(|_| is_here && is_short)
+            });
+            end == Some(page.len())
+        };
+        let mut in_turn = 0;
+        for round in 0..4000 {
+            let (mut slots, start) = slots(&mut random, round % 2 == 1);
+            // A bit of a byte is another one, in half of the rounds.
+            if round % 4 < 2 {
+                let at = random(slots.len());
+                slots[at][random(4)] ^= 1 << random(8);
+            }
+            let turned: Vec<_> = slots.iter().rev().copied().collect();
+            let naive = walk(&slots, start) || walk(&turned, start);
+            assert_eq!(are_short_in_turn(&slots, start, page.len()), naive, "{slots:?}");
+            in_turn += usize::from(naive);
+        }
+        assert!((1900..2200).contains(&in_turn), "{in_turn}");
+        assert!(!are_short_in_turn(&[], page.len(), page.len()));
+    }
+}

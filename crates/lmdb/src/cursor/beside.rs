@@ -1,0 +1,188 @@
+//! Steps of a cursor to the entries beside it, of which it knows already where they stand.
+
+use super::Cursor;
+use crate::abi::Val;
+use crate::txn::{BLOCKED, Body, Txn};
+
+impl Cursor {
+    /// MDB_NEXT to the next key of the leaf, if it is known to stand in one piece and its value is
+    /// short: by as few steps as that takes, none of which asks whether the transaction may go on.
+    /// `None`, and nothing done, elsewhere.
+    #[inline(always)]
+    pub(crate) fn next_short(&mut self) -> Option<(Val, Val)> {
+        self.ahead.step_short(|key, value| (Val::of(key), Val::of(value)))
+    }
+
+    /// The same for MDB_PREV.
+    #[inline(always)]
+    pub(crate) fn prev_short(&mut self) -> Option<(Val, Val)> {
+        self.ahead.back_short(|key, value| (Val::of(key), Val::of(value)))
+    }
+
+    /// MDB_PREV to a key that is known to stand in one piece, in the same leaf or in the one before
+    /// if the cursor knows that already; key and value go to `give`. `None`, and nothing done,
+    /// elsewhere. `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn prev_stored<R>(
+        &mut self,
+        txn: &Txn,
+        give: impl FnOnce((Val, Val)) -> R,
+    ) -> Option<R> {
+        if !txn.goes_on() {
+            return None;
+        }
+        match self.ahead.back_stored() {
+            Some((key, value)) => Some(give((Val::of(key), Val::of(value)))),
+            None => self.ahead.back_stored_leaf(|key, value| give((Val::of(key), Val::of(value)))),
+        }
+    }
+
+    /// Whether [`Cursor::prev_dense`] may be the step to the key before.
+    #[inline(always)]
+    pub(crate) fn is_dense(&self) -> bool {
+        self.ahead.is_of_dense_leaf()
+    }
+
+    /// As [`Cursor::prev_stored`], to a key that does not stand in one piece.
+    #[inline(always)]
+    pub(crate) fn prev_dense(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
+        if !txn.goes_on() {
+            return None;
+        }
+        let arena = match self.is_brief {
+            true => self.own.rewound(),
+            false => &mut txn.arena,
+        };
+        let room = arena.key_room()?;
+        let (key, value) = match self.ahead.back() {
+            Some(step) => step.joined(room),
+            None => self.ahead.back_leaf(room)?,
+        };
+        Some((arena.short(key), Val::of(value)))
+    }
+
+    /// Whether the next key is known to stand in one piece.
+    #[inline(always)]
+    pub(crate) fn is_next_stored(&self) -> bool {
+        self.ahead.is_stored()
+    }
+
+    /// MDB_NEXT to such a key. `None`, and nothing done, for all that needs the leaf itself. `txn`
+    /// is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_stored(&mut self, txn: &Txn) -> Option<(Val, Val)> {
+        if !txn.goes_on() {
+            return None;
+        }
+        let (key, value) = self.ahead.step_stored()?;
+        Some((Val::of(key), Val::of(value)))
+    }
+
+    /// Whether [`Cursor::next_ahead`] is the step to the next key.
+    #[inline(always)]
+    pub(crate) fn is_next_dense(&self) -> bool {
+        self.ahead.is_dense()
+    }
+
+    /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
+    /// `None`, and nothing done, elsewhere. `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_ahead(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
+        if !txn.goes_on() {
+            return None;
+        }
+        let arena = match self.is_brief {
+            true => self.own.rewound(),
+            false => &mut txn.arena,
+        };
+        // The room first: what was stepped over would be lost.
+        let room = arena.key_room()?;
+        let (key, value) = self.ahead.step()?.joined(room);
+        Some((arena.short(key), Val::of(value)))
+    }
+
+    /// MDB_NEXT from the last key of a leaf whose keys stand in one piece, where the cursor knows
+    /// already which leaf is next; key and value go to `give`. `None`, and nothing done, elsewhere.
+    /// `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_stored_leaf<R>(
+        &mut self,
+        txn: &Txn,
+        give: impl FnOnce((Val, Val)) -> R,
+    ) -> Option<R> {
+        if txn.flags & BLOCKED != 0 {
+            return None;
+        }
+        self.ahead.next_stored_leaf(|key, value| give((Val::of(key), Val::of(value))))
+    }
+
+    /// The same from the last key of another leaf.
+    #[inline(always)]
+    pub(crate) fn next_leaf(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
+        if txn.flags & BLOCKED != 0 {
+            return None;
+        }
+        let arena = match self.is_brief {
+            true => self.own.rewound(),
+            false => &mut txn.arena,
+        };
+        let (key, value) = self.ahead.next_leaf(arena.key_room()?)?;
+        Some((arena.short(key), Val::of(value)))
+    }
+
+    /// Whether MDB_NEXT leads to another value of the key, as far as it knows. Nothing is ahead.
+    #[inline(always)]
+    pub(crate) fn has_next_value(&self) -> bool {
+        self.place.cursor().is_some_and(hedgerow::tree::Cursor::has_next_value)
+    }
+
+    /// Whether MDB_PREV probably leads to another value of the key. Nothing is known beside it.
+    #[inline(always)]
+    pub(crate) fn is_among_values(&self) -> bool {
+        self.place.cursor().is_some_and(hedgerow::tree::Cursor::was_among_values)
+    }
+
+    /// Whether it knows its leaf, and what is ahead of it there, or was.
+    #[inline(always)]
+    pub(crate) fn has_ahead(&self) -> bool {
+        self.ahead.is_of_leaf()
+    }
+
+    /// Prepares the entries that MDB_NEXT will give without checking where the cursor stands; false
+    /// if there are none. The caller ensures that the cursor's transaction neither ends nor is
+    /// reset before [`Cursor::settle`].
+    #[inline(always)]
+    pub(crate) fn look_ahead(&mut self, txn: &'static mut Txn) -> bool {
+        self.settle();
+        if txn.may_step(&self.place)
+            && let Body::Read(read) = &txn.body
+            && let Some(ahead) = self.place.cursor_mut().and_then(|cursor| cursor.ahead(read))
+        {
+            self.ahead = ahead;
+            match self.is_brief {
+                true => self.own.make_room(),
+                false => txn.arena.make_room(),
+            }
+            return true;
+        }
+        false
+    }
+
+    /// The same for MDB_PREV.
+    #[inline(always)]
+    pub(crate) fn look_back(&mut self, txn: &'static mut Txn) -> bool {
+        self.settle();
+        if txn.may_step(&self.place)
+            && let Body::Read(read) = &txn.body
+            && let Some(ahead) = self.place.cursor().and_then(|cursor| cursor.behind(read))
+        {
+            self.ahead = ahead;
+            match self.is_brief {
+                true => self.own.make_room(),
+                false => txn.arena.make_room(),
+            }
+            return true;
+        }
+        false
+    }
+}
