@@ -117,10 +117,13 @@ unsafe extern "C" fn mdb_cursor_get(
             }
             return get_next_from_here(cursor, key, data, op);
         }
-        if op == op::PREV
-            && let Some(pair) = this.prev_short()
-        {
-            return give(key, data, pair);
+        if op == op::PREV {
+            if let Some(pair) = this.prev_short() {
+                return give(key, data, pair);
+            }
+            if this.is_dense() {
+                return get_prev_dense(cursor, key, data, op);
+            }
         }
         match this.is_writing {
             _ if this.txn.is_null() => MDB_BAD_TXN,
@@ -277,9 +280,6 @@ parts! {
         let txn = this.txn;
         if !this.has_ahead() && this.is_among_values() && !this.is_brief() {
             return get_prev_value(cursor, key, data, op);
-        }
-        if this.is_dense() {
-            return get_prev_dense(cursor, key, data, op);
         }
         match this.prev_stored(&*txn, |pair| give(key, data, pair)) {
             Some(code) => code,

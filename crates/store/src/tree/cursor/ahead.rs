@@ -26,6 +26,8 @@ pub struct Ahead<'t> {
     next: *const u8,
     /// Where it stood when the cursor was last at the same place.
     followed: *const u8,
+    /// The beginning of the offsets.
+    begin: *const u8,
     /// The end of the offsets, in an ALIGNED leaf; else null, as with nothing ahead.
     stored_end: *const u8,
     /// The same in another leaf; else null.
@@ -145,6 +147,7 @@ impl<'t> Ahead<'t> {
     pub const NONE: Self = Self {
         next: std::ptr::null(),
         followed: std::ptr::null(),
+        begin: std::ptr::null(),
         stored_end: std::ptr::null(),
         dense_end: std::ptr::null(),
         base: std::ptr::null(),
@@ -225,10 +228,7 @@ impl<'t> Ahead<'t> {
     pub fn back_short<R>(&mut self, give: impl FnOnce(&'t [u8], &'t [u8]) -> R) -> Option<R> {
         let page = self.aligned_page()?;
         let (here, before) = self.here_and_before(Layout::Aligned);
-        if before < page.first_aligned_offset_address()
-            || !page.has_short_slot(here)
-            || !page.has_short_slot(before)
-        {
+        if before < self.begin || !page.has_short_slot(here) || !page.has_short_slot(before) {
             return None;
         }
         self.next = here;
@@ -241,10 +241,12 @@ impl<'t> Ahead<'t> {
     pub fn back_stored(&mut self) -> Option<(&'t [u8], &'t [u8])> {
         let page = self.aligned_page()?;
         let (here, before) = self.here_and_before(Layout::Aligned);
-        if before < page.first_aligned_offset_address() {
+        if before < self.begin {
             return None;
         }
-        page.plain_record_in(Layout::Aligned, here)?;
+        if self.is_at_start() {
+            page.plain_record_in(Layout::Aligned, here)?;
+        }
         let pair = page.plain_record_in(Layout::Aligned, before)?;
         self.next = here;
         Some(pair)
@@ -256,7 +258,7 @@ impl<'t> Ahead<'t> {
     pub fn back_stored_leaf<R>(&mut self, give: impl FnOnce(&'t [u8], &'t [u8]) -> R) -> Option<R> {
         let (page, step) = (self.aligned_page()?, Layout::Aligned.step());
         let (here, _) = self.here_and_before(Layout::Aligned);
-        if here != page.first_aligned_offset_address() || !page.has_short_slot(here) {
+        if here != self.begin || !page.has_short_slot(here) {
             return None;
         }
         let (page, next) = self.leaves.enter_before()?;
@@ -264,12 +266,14 @@ impl<'t> Ahead<'t> {
             return None;
         }
         // As in `next_stored_leaf`.
-        let end = page.first_aligned_offset_address().wrapping_add(step * page.len());
+        let begin = page.first_aligned_offset_address();
+        let end = begin.wrapping_add(step * page.len());
         let last = end.wrapping_sub(step);
         if !page.has_short_slot(last) {
             return None;
         }
-        (self.next, self.stored_end, self.base) = (end, end, page.address());
+        (self.begin, self.next, self.stored_end) = (begin, end, end);
+        self.base = page.address();
         self.leaves.set_next_before(next);
         let (key, value) = page.short_record(last);
         Some(give(key, value))
@@ -280,10 +284,12 @@ impl<'t> Ahead<'t> {
     pub fn back(&mut self) -> Option<Step<'t>> {
         let page = self.dense_page()?;
         let (here, before) = self.here_and_before(Layout::Dense);
-        if before < page.first_offset_address() {
+        if before < self.begin {
             return None;
         }
-        page.joinable_of(&self.joining, here)?;
+        if self.is_at_start() {
+            page.joinable_of(&self.joining, here)?;
+        }
         let record = page.joinable_of(&self.joining, before)?;
         self.next = here;
         Some(Step { page, shared: self.joining.shared(), record })
@@ -295,21 +301,31 @@ impl<'t> Ahead<'t> {
     pub fn back_leaf(&mut self, room: &mut KeyRoom) -> Option<(Joined<'t>, &'t [u8])> {
         let (page, step) = (self.dense_page()?, Layout::Dense.step());
         let (here, _) = self.here_and_before(Layout::Dense);
-        if here != page.first_offset_address() {
+        if here != self.begin {
             return None;
         }
-        page.joinable_of(&self.joining, here)?;
+        if self.is_at_start() {
+            page.joinable_of(&self.joining, here)?;
+        }
         let (page, next) = self.leaves.enter_before()?;
         if !page.is_leaf() || page.is_aligned() {
             return None;
         }
         let joining = page.joining()?;
-        let end = page.first_offset_address().wrapping_add(step * page.len());
+        let begin = page.first_offset_address();
+        let end = begin.wrapping_add(step * page.len());
         let record = page.joinable_of(&joining, end.wrapping_sub(step))?;
-        (self.next, self.dense_end) = (end, end);
+        (self.begin, self.next, self.dense_end) = (begin, end, end);
         (self.base, self.joining) = (page.address(), joining);
         self.leaves.set_next_before(next);
         Some(Step { page, shared: joining.shared(), record }.joined(room))
+    }
+
+    /// Whether no step has led away from where the cursor stands: perhaps on the last one of several
+    /// values. Steps lead to keys with one value.
+    #[inline(always)]
+    fn is_at_start(&self) -> bool {
+        self.next == self.followed
     }
 
     /// The page, if it is a leaf but no ALIGNED one.
@@ -364,7 +380,7 @@ impl<'t> Ahead<'t> {
         if !page.has_short_slot(first) {
             return None;
         }
-        self.next = first.wrapping_add(Layout::Aligned.step());
+        (self.begin, self.next) = (first, first.wrapping_add(Layout::Aligned.step()));
         self.stored_end = first.wrapping_add(Layout::Aligned.step() * page.len());
         self.base = page.address();
         self.leaves.set_next(after);
@@ -385,7 +401,7 @@ impl<'t> Ahead<'t> {
         }
         let (joining, first) = (page.joining()?, page.first_offset_address());
         let record = page.joinable_of(&joining, first)?;
-        self.next = first.wrapping_add(Layout::Dense.step());
+        (self.begin, self.next) = (first, first.wrapping_add(Layout::Dense.step()));
         self.dense_end = first.wrapping_add(Layout::Dense.step() * page.len());
         (self.base, self.joining) = (page.address(), joining);
         self.leaves.set_next(after);
@@ -439,6 +455,7 @@ impl Cursor {
         Some(Ahead {
             next: leaf.next,
             followed: leaf.next,
+            begin: page.first_offset_address(),
             stored_end: if is_aligned { leaf.usual_end } else { none },
             dense_end: leaf.dense_end,
             base: leaf.base,

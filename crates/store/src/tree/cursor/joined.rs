@@ -139,8 +139,8 @@ impl Cursor {
         self.state == State::On && self.leaf.end.is_null()
     }
 
-    /// Whether the cursor stood among several values of a key, or nowhere, when it last was moved by
-    /// more than steps inside of a leaf.
+    /// Whether the cursor stood among several values of a key, or nowhere, when it was last moved
+    /// by more than steps inside of a leaf.
     #[inline(always)]
     pub fn was_among_values(&self) -> bool {
         self.values != 1

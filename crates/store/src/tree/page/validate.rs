@@ -87,22 +87,28 @@ fn check_heap<const STEP: usize>(
     if in_order.or_else(reversed) == Some(bytes.len()) {
         return Ok(());
     }
+    // Otherwise each record ends where another one begins, or at the end, and as they are together as
+    // long as the heap, no byte is in two of them.
+    let (mut marks, mut sum) = (vec![[0u64; 2]; bytes.len() / 64 + 1], 0);
+    let mark = |place: usize| 1 << (place % 64);
     for slot in slots {
-        if !(start..bytes.len() - 1).contains(&offset_of(slot)) {
+        let at = offset_of(slot);
+        if !(start..bytes.len() - 1).contains(&at) {
             return Err("a record outside of the page's heap");
         }
-        end(bytes, offset_of(slot), slot)?;
+        let end = end(bytes, at, slot)?;
+        marks[at / 64][0] |= mark(at);
+        marks[end / 64][1] |= mark(end);
+        sum += end - at;
     }
-    let mut sorted = slots.to_vec();
-    sorted.sort_unstable_by_key(offset_of);
-    let mut expected = start;
-    for slot in &sorted {
-        if offset_of(slot) != expected {
-            return Err("a gap or overlap between records");
-        }
-        expected = end(bytes, expected, slot)?;
+    let begins_at_start = marks[start / 64][0] & mark(start) != 0;
+    marks[bytes.len() / 64][0] |= mark(bytes.len());
+    let is_chained = marks.iter().all(|[begins, ends]| ends & !begins == 0);
+    if is_chained && begins_at_start && sum == bytes.len() - start {
+        Ok(())
+    } else {
+        Err("a gap or overlap between records")
     }
-    if expected == bytes.len() { Ok(()) } else { Err("a gap between records") }
 }
 
 /// Whether the records of an ALIGNED leaf are all short and fill the heap from `start` to `end` in
@@ -325,13 +331,59 @@ mod tests {
         (slots, start)
     }
 
-    #[test]
-    fn records_in_turn_are_known_and_others_are_not() {
+    fn random() -> impl FnMut(usize) -> usize {
         let mut state = 1u64;
-        let mut random = |below: usize| {
+        move |below| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) as usize % below
-        };
+        }
+    }
+
+    /// As [`check_heap`], by the records in their order.
+    fn is_full(bytes: &[u8], slots: &[u8], start: usize) -> bool {
+        let mut places: Vec<_> = slots.as_chunks().0.to_vec();
+        places.sort_unstable_by_key(|slot| u16_at(slot, 0));
+        let end = places.iter().try_fold(start, |at, slot| {
+            let end = record_end(bytes, at, slot).ok();
+            end.filter(|_| usize::from(u16_at(slot, 0)) == at)
+        });
+        end == Some(bytes.len())
+    }
+
+    #[test]
+    fn records_that_fill_the_heap_in_any_order_are_known_and_others_are_not() {
+        let mut random = random();
+        let mut full = 0;
+        for round in 0..4000 {
+            let mut bytes = vec![0; if round % 3 == 0 { 65536 } else { 4096 }];
+            let (mut slots, mut at) = (Vec::new(), bytes.len());
+            for _ in 0..1 + random(16) {
+                let lengths = [random(0x80) as u8, random(0x80) as u8];
+                at -= 2 + usize::from(lengths[0]) + usize::from(lengths[1]);
+                bytes[at..at + 2].copy_from_slice(&lengths);
+                slots.push(at as u16);
+            }
+            for i in (1..slots.len()).rev() {
+                slots.swap(i, random(i + 1));
+            }
+            match round % 8 {
+                0 => slots[0] ^= 1 << random(16),
+                1 => bytes[usize::from(slots[0])] ^= 1 << random(7),
+                2 => slots[0] = slots[random(slots.len())],
+                3 => at -= random(3),
+                _ => {}
+            }
+            let slots: Vec<_> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
+            let naive = is_full(&bytes, &slots, at);
+            assert_eq!(check_heap(&bytes, &slots, at, record_end).is_ok(), naive, "{round}");
+            full += usize::from(naive);
+        }
+        assert!((2000..2500).contains(&full), "{full}");
+    }
+
+    #[test]
+    fn records_in_turn_are_known_and_others_are_not() {
+        let mut random = random();
         let mut page = [0; 4096];
         page[FLAGS_OFFSET] = ALIGNED | WHOLE;
         let walk = |slots: &[[u8; 4]], start: usize| {
