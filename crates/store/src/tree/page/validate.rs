@@ -79,12 +79,16 @@ fn check_heap<const STEP: usize>(
 ) -> Result<(), &'static str> {
     let slots = slots.as_chunks::<STEP>().0;
     let offset_of = |slot: &[u8; STEP]| usize::from(u16_at(slot, 0));
+    // A page that was built whole has its records in order; those that were appended since stand
+    // before them, in the opposite one. Then nothing more is to be looked at.
+    let (mut at, mut built) = (start, slots);
+    while let [others @ .., last] = built
+        && offset_of(last) == at
+    {
+        (at, built) = (end(bytes, at, last)?, others);
+    }
     let follows = |at, slot| if offset_of(slot) == at { end(bytes, at, slot).ok() } else { None };
-    // A page that was built whole has its records in order, one that was appended to in the
-    // opposite one. Then nothing more is to be looked at.
-    let in_order = slots.iter().try_fold(start, follows);
-    let reversed = || slots.iter().rev().try_fold(start, follows);
-    if in_order.or_else(reversed) == Some(bytes.len()) {
+    if built.iter().try_fold(at, follows) == Some(bytes.len()) {
         return Ok(());
     }
     // Otherwise each record ends where another one begins, or at the end, and as they are together as
