@@ -67,7 +67,7 @@ pub struct Cursor {
     state: State,
     leaf: Leaf,
     /// A group of the leaf, its number of values, and the one under the cursor. Steps over groups
-    /// of one value move `leaf.next` only: where that has gone further, the group before it is the
+    /// of one value move `leaf.next` only: where that has gone on or back, the group before it is the
     /// cursor's, and has one value ([`Cursor::catch_up`]).
     slot: usize,
     values: usize,
@@ -431,14 +431,36 @@ impl Cursor {
     /// beginning it gives `None`, and the cursor stays on the first pair.
     #[inline]
     pub fn prev<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        // In a write transaction the leaf may be gone: `settle` finds the place again first.
-        if !S::WRITES && self.stands(txn) {
-            self.catch_up();
-            if self.value == 0 && self.slot > 0 {
-                self.stand(txn, self.page(), self.slot - 1, true);
-                return self.give(txn);
-            }
+        match self.prev_in_leaf(txn) {
+            Some(entry) => Ok(Some(entry)),
+            None => self.prev_slow(txn),
         }
+    }
+
+    /// The previous pair, if it is in the same leaf of a read transaction, and both keys have one
+    /// value: the part of [`Cursor::prev`] that cannot fail. `None` says nothing about the table,
+    /// and the cursor has not moved.
+    #[inline(always)]
+    fn prev_in_leaf<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
+        let leaf = &self.leaf;
+        let is_only_value = self.value == 0 && !leaf.usual_end.is_null();
+        if S::WRITES || !is_only_value || !self.has_leaf(txn) {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let (layout, here) = (leaf.layout(), leaf.next.wrapping_sub(leaf.step));
+        let before = here.wrapping_sub(leaf.step);
+        if before < page.first_offset_address() {
+            return None;
+        }
+        let (rest, value) = page.plain_record_in(layout, before)?;
+        let key = Bytes::new(page.shared_of(leaf.shared), rest);
+        self.leaf.next = here;
+        Some(Entry { key, value: value.into() })
+    }
+
+    #[inline(never)]
+    fn prev_slow<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
         match self.settle(txn)? {
             State::Nowhere => self.last(txn),
             State::Gap => self.seek_saved(txn, true),

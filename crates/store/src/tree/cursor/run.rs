@@ -65,12 +65,16 @@ impl Cursor {
         let page: Page<'t> = self.page();
         let shared = page.shared_of(self.leaf.shared);
         let is_usual = !self.is_paired && !self.leaf.usual_end.is_null();
+        let first = page.first_offset_address();
         let mut count = 1;
-        while f(self, &entry) && count < most && is_usual && self.slot > 0 {
+        while f(self, &entry) && count < most && is_usual {
             let before = self.leaf.next.wrapping_sub(self.leaf.step);
             let at = before.wrapping_sub(self.leaf.step);
+            if at < first {
+                break;
+            }
             let Some((rest, value)) = page.plain_record_of(at) else { break };
-            (self.leaf.next, self.slot) = (before, self.slot - 1);
+            self.leaf.next = before;
             entry = Entry { key: Bytes::new(shared, rest), value: value.into() };
             count += 1;
         }
