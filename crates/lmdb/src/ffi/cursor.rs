@@ -117,13 +117,14 @@ unsafe extern "C" fn mdb_cursor_get(
             }
             return get_next_from_here(cursor, key, data, op);
         }
-        if op == op::PREV {
+        if op == op::PREV && this.has_ahead() {
             if let Some(pair) = this.prev_short() {
                 return give(key, data, pair);
             }
             if this.is_dense() {
                 return get_prev_dense(cursor, key, data, op);
             }
+            return get_prev_beside(cursor, key, data, op);
         }
         match this.is_writing {
             _ if this.txn.is_null() => MDB_BAD_TXN,
@@ -274,17 +275,23 @@ parts! {
         }
     }
 
-    /// MDB_PREV in a read transaction.
+    /// MDB_PREV of a cursor that knows its leaf, whose keys stand in one piece.
     fn get_prev_beside(cursor, key, data, op) {
         let this = &mut *cursor;
         let txn = this.txn;
-        if !this.has_ahead() && this.is_among_values() && !this.is_brief() {
-            return get_prev_value(cursor, key, data, op);
-        }
         match this.prev_stored(&*txn, |pair| give(key, data, pair)) {
             Some(code) => code,
             None => get_prev_anew(cursor, key, data, op),
         }
+    }
+
+    /// MDB_PREV of a cursor that does not know what is beside it.
+    fn get_prev_from_here(cursor, key, data, op) {
+        let this = &mut *cursor;
+        if this.is_among_values() && !this.is_brief() {
+            return get_prev_value(cursor, key, data, op);
+        }
+        get_prev_anew(cursor, key, data, op)
     }
 
     /// MDB_PREV where the cursor knows its leaf, whose keys do not stand in one piece.
@@ -332,7 +339,7 @@ parts! {
     /// All but MDB_NEXT in a read transaction.
     fn get_other(cursor, key, data, op) {
         match op {
-            op::PREV => get_prev_beside(cursor, key, data, op),
+            op::PREV => get_prev_from_here(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
             op::PREV_DUP => get_prev_value(cursor, key, data, op),
             op::NEXT_NODUP | op::PREV_NODUP => get_group(cursor, key, data, op),
