@@ -1,5 +1,8 @@
 //! Steps of a cursor to the entries beside it, of which it knows already where they stand.
 
+use hedgerow::tree::raw::Ahead;
+use hedgerow::tree::{self, ReadTxn};
+
 use super::Cursor;
 use crate::abi::Val;
 use crate::txn::{BLOCKED, Body, Txn};
@@ -133,13 +136,13 @@ impl Cursor {
     /// Whether MDB_NEXT leads to another value of the key, as far as it knows. Nothing is ahead.
     #[inline(always)]
     pub(crate) fn has_next_value(&self) -> bool {
-        self.place.cursor().is_some_and(hedgerow::tree::Cursor::has_next_value)
+        self.place.cursor().is_some_and(tree::Cursor::has_next_value)
     }
 
     /// Whether MDB_PREV probably leads to another value of the key. Nothing is known beside it.
     #[inline(always)]
     pub(crate) fn is_among_values(&self) -> bool {
-        self.place.cursor().is_some_and(hedgerow::tree::Cursor::was_among_values)
+        self.place.cursor().is_some_and(tree::Cursor::was_among_values)
     }
 
     /// Whether it knows its leaf, and what is ahead of it there, or was.
@@ -153,28 +156,25 @@ impl Cursor {
     /// reset before [`Cursor::settle`].
     #[inline(always)]
     pub(crate) fn look_ahead(&mut self, txn: &'static mut Txn) -> bool {
-        self.settle();
-        if txn.may_step(&self.place)
-            && let Body::Read(read) = &txn.body
-            && let Some(ahead) = self.place.cursor_mut().and_then(|cursor| cursor.ahead(read))
-        {
-            self.ahead = ahead;
-            match self.is_brief {
-                true => self.own.make_room(),
-                false => txn.arena.make_room(),
-            }
-            return true;
-        }
-        false
+        self.look_beside(txn, tree::Cursor::ahead)
     }
 
     /// The same for MDB_PREV.
     #[inline(always)]
     pub(crate) fn look_back(&mut self, txn: &'static mut Txn) -> bool {
+        self.look_beside(txn, tree::Cursor::behind)
+    }
+
+    #[inline(always)]
+    fn look_beside(
+        &mut self,
+        txn: &'static mut Txn,
+        beside: impl FnOnce(&tree::Cursor, &'static ReadTxn) -> Option<Ahead<'static>>,
+    ) -> bool {
         self.settle();
         if txn.may_step(&self.place)
             && let Body::Read(read) = &txn.body
-            && let Some(ahead) = self.place.cursor().and_then(|cursor| cursor.behind(read))
+            && let Some(ahead) = self.place.cursor().and_then(|cursor| beside(cursor, read))
         {
             self.ahead = ahead;
             match self.is_brief {
