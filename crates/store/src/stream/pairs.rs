@@ -80,6 +80,12 @@ struct Look {
 /// looked at. Such a piece takes about a tenth of that.
 const LOOK_TIME: Duration = Duration::from_nanos(100);
 
+/// This many pairs are read at once for another thread, or as many as have so many bytes: more of
+/// them make the hop to that thread cheaper, fewer need less memory.
+const RUN_PAIRS: usize = 2048;
+const LENT_BYTES: u64 = 1 << 20;
+const COPIED_BYTES: u64 = 256 << 10;
+
 /// How much was given.
 #[derive(Clone, Copy, Default)]
 struct Given {
@@ -199,7 +205,19 @@ impl<S: Source> Pairs<S> {
         run.clear();
         self.with(|core| {
             core.prepare()?;
-            core.fill(run, pairs, bytes)
+            core.fill(run, (pairs, bytes), false)
+        })
+    }
+
+    /// The same for a run that another thread will read, perhaps much later. If the stream may be
+    /// parked, it has copies, so that it does not keep the snapshot that was given back then.
+    pub(super) fn fill_for_another(&mut self, run: &mut Run<S::Snapshot>) -> Result<()> {
+        run.clear();
+        self.with(|core| {
+            core.prepare()?;
+            let copies = !S::Snapshot::LENDS || core.scan.park.is_some();
+            let bytes = if copies { COPIED_BYTES } else { LENT_BYTES };
+            core.fill(run, (RUN_PAIRS, bytes), true)
         })
     }
 
@@ -367,24 +385,26 @@ impl<S: Source> Core<S> {
         seen
     }
 
-    fn fill(&mut self, run: &mut Run<S::Snapshot>, pairs: usize, bytes: u64) -> Result<()> {
+    fn fill(
+        &mut self,
+        run: &mut Run<S::Snapshot>,
+        (pairs, bytes): (usize, u64),
+        for_another: bool,
+    ) -> Result<()> {
         let Some(held) = &mut self.held else { return Ok(()) };
-        run.begin(held.snapshot());
-        let mut size = 0;
-        while run.len() < pairs && size < bytes {
-            match held.add_to(run, self.scan.is_reverse) {
-                Ok(Some(more)) => size += more,
-                Ok(None) => {
-                    self.is_over = true;
-                    break;
-                }
-                Err(error) => {
-                    self.is_over = true;
-                    run.clear();
-                    return Err(error);
-                }
+        run.begin(held.snapshot(), for_another && self.scan.park.is_some());
+        let limits = (pairs, bytes);
+        let size = match held.gather(run, self.scan.is_reverse, limits, for_another) {
+            Ok((size, is_over)) => {
+                self.is_over = is_over;
+                size
             }
-        }
+            Err(error) => {
+                self.is_over = true;
+                run.clear();
+                return Err(error);
+            }
+        };
         self.given.pairs += run.len() as u64;
         self.given.bytes += size;
         Ok(())
