@@ -4,10 +4,10 @@
 //! reports each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and
 //! lets it go, or holds it until it is killed. A follower keeps a second store like the first one,
 //! or maps in memory, and after each step compares them with the first one at the commit to which
-//! the step leads. The parent signals them at random, at any instruction: so also in each phase of a
-//! commit. In between it kills all of them, opens the store as the only process, and demands every
-//! commit that a writer has reported. There is no power cut here: a commit without a flush promises
-//! to survive exactly this.
+//! the step leads. The parent signals them at random, at any instruction: so also in each phase of
+//! a commit. In between it kills all of them, opens the store as the only process, and demands
+//! every commit that a writer has reported. There is no power cut here: a commit without a flush
+//! promises to survive exactly this.
 
 use std::ops::Bound;
 use std::path::Path;

@@ -92,7 +92,8 @@ impl Processes {
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
             "{} kills, {} of them of followers, {} steps compared, {} commits told of, {} second \
-             openers refused, {} MB of log opened at {:.2} s per GB, {open_seconds_max:.2} s at most, {} violations, {seconds:.1} s",
+             openers refused, {} MB of log opened at {:.2} s per GB, {open_seconds_max:.2} s at most, \
+             {} violations, {seconds:.1} s",
             report.kills,
             report.followed,
             report.steps,
@@ -148,8 +149,8 @@ impl Processes {
         }
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
-            "{} kills ({} of writers, {} of followers), {} stops, {} forks, {} openings alone, {} commits, {} \
-             snapshots, {} steps of followers, {} violations, {seconds:.1} s",
+            "{} kills ({} of writers, {} of followers), {} stops, {} forks, {} openings alone, {} \
+             commits, {} snapshots, {} steps of followers, {} violations, {seconds:.1} s",
             report.kills,
             report.writer_kills,
             report.follower_kills,

@@ -5,14 +5,14 @@
 //! the parent opens the store. That must take no longer than its log requires, and the store must
 //! hold every reported commit, no gaps, no damage, and no orphaned file.
 //!
-//! With every other store a thread of the loader keeps a second store like the first one, or maps in
-//! memory, and is killed with it. What it has left becomes the first store, without a gap and
+//! With every other store a thread of the loader keeps a second store like the first one, or maps
+//! in memory, and is killed with it. What it has left becomes the first store, without a gap and
 //! without a repeat.
 //!
 //! Most stores stay small, since what a kill may damage does not depend on how much there is, and
-//! then there are many kills: their loaders live shortly and delete old numbers, and after each step
-//! the follower compares what it has with the first store at that commit. Some are left to grow, so
-//! that there are long logs to open.
+//! then there are many kills: their loaders live shortly and delete old numbers, and after each
+//! step the follower compares what it has with the first store at that commit. Some are left to
+//! grow, so that there are long logs to open.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -370,8 +370,8 @@ impl Store {
                 return Ok(owed);
             }
         };
-        // The last number; those before it are there from some number on, which is 1 unless old ones
-        // are deleted.
+        // The last number; those before it are there from some number on, which is 1 unless old
+        // ones are deleted.
         let mut number = None;
         for entry in told("scan", db.range(&space, ..))? {
             let (key, found) = told("next", entry)?;

@@ -47,24 +47,33 @@ impl<S: Snapshot> Held<S> {
     }
 
     /// The next pair, in the order of the keys or backwards.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, backwards: bool) -> Option<Result<Pair<S>>> {
         let item = if backwards { self.walk.next_back() } else { self.walk.next() };
         item.map(|item| item.map(|item| Pair { item, snapshot: self.snapshot.lend() }))
     }
 
-    /// Adds the next pairs to a run of this snapshot: at most this many, and no further one after
-    /// this many bytes. How many bytes these are, and whether it is over.
+    /// The next pair in the order of the keys, if that is quick to tell; `None` says nothing.
+    #[inline(always)]
+    pub(super) fn next_here(&mut self) -> Option<Pair<S>> {
+        let item = self.walk.next_here()?;
+        Some(Pair { item, snapshot: self.snapshot.lend() })
+    }
+
+    /// Fills a run with the next pairs: at most this many, and no further one after this many
+    /// bytes. How many bytes these are, and whether it is over.
     ///
     /// If they are read for another thread, that one shall not wait for the disk when it looks at
     /// them: the system brings all of their bytes into memory.
-    pub(super) fn gather(
+    pub(super) fn fill(
         &mut self,
         run: &mut Run<S>,
         backwards: bool,
         (pairs, bytes): (usize, u64),
-        for_another: bool,
+        (for_another, copies): (bool, bool),
     ) -> Result<(u64, bool)> {
+        // What the way gives from here on is kept together with its snapshot, or copied.
+        run.begin(&self.snapshot, copies);
         if run.snapshot.is_some() {
             let (items, limits, mut page) = (&mut run.items, (pairs, bytes), usize::MAX);
             return match for_another {
@@ -242,9 +251,9 @@ impl<S: Snapshot> Run<S> {
         copies.into_iter().try_for_each(|(key, value)| see(key.into(), value.into()))
     }
 
-    /// Without pairs, to take some of a snapshot: as they lie there, if it lends them and they shall
-    /// not be copied all the same.
-    pub(super) fn begin(&mut self, snapshot: &Arc<S>, copies: bool) {
+    /// Without pairs, to take some of a snapshot: as they lie there, if it lends them and they
+    /// shall not be copied all the same.
+    fn begin(&mut self, snapshot: &Arc<S>, copies: bool) {
         self.clear();
         self.snapshot = (S::LENDS && !copies).then(|| Arc::clone(snapshot));
     }

@@ -8,7 +8,7 @@
 //! | borrowed | [`Scan::walk`] | entries that borrow a transaction | no copy |
 //! | owned | [`Scan::pairs`] | guards that keep their snapshot alive | no copy (tree), a counter |
 //! | batches | [`Scan::batches`] | many pairs in one piece of memory | one copy |
-//! | asynchronous | [`Scan::stream`] | runs of pairs, read by a thread | no copy (tree), a hop a run |
+//! | asynchronous | [`Scan::stream`] | runs, read by another thread | no copy (tree), a hop a run |
 //!
 //! [`Scan::groups`] gives keys with all of their values, in tables with duplicates.
 //!

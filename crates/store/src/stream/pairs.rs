@@ -148,7 +148,7 @@ impl<S: Source> Pairs<S> {
         Ok(Self { own })
     }
 
-    #[inline]
+    #[inline(always)]
     fn with<T>(&mut self, run: impl FnOnce(&mut Core<S>) -> T) -> T {
         match &mut self.own {
             Own::Alone(core) => run(core),
@@ -272,7 +272,29 @@ impl<S: Source> Pairs<S> {
     }
 }
 
+impl<S: Source> Pairs<S> {
+    #[inline(never)]
+    fn next_slow(&mut self) -> Option<Result<Pair<S::Snapshot>>> {
+        self.with(|core| match core.prepare() {
+            Ok(()) => core.step(false),
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
 impl<S: Source> Core<S> {
+    /// The next pair, if all is as usual: there is a snapshot that need not be looked at, and the
+    /// pair is quick to tell. `None` says nothing.
+    #[inline(always)]
+    fn next_here(&mut self) -> Option<Pair<S::Snapshot>> {
+        if self.is_over || self.scan.is_reverse || self.given.pairs >= self.look_from {
+            return None;
+        }
+        let pair = self.held.as_mut()?.next_here()?;
+        self.given.count(pair.key(), pair.value());
+        Some(pair)
+    }
+
     /// Has a snapshot, and one that is not too old.
     #[inline]
     fn prepare(&mut self) -> Result<()> {
@@ -351,7 +373,7 @@ impl<S: Source> Core<S> {
     }
 
     /// The next pair from an end of the stream.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, at_end: bool) -> Option<Result<Pair<S::Snapshot>>> {
         let backwards = self.scan.is_reverse != at_end;
         let pair = self.held.as_mut()?.next(backwards);
@@ -392,9 +414,9 @@ impl<S: Source> Core<S> {
         for_another: bool,
     ) -> Result<()> {
         let Some(held) = &mut self.held else { return Ok(()) };
-        run.begin(held.snapshot(), for_another && self.scan.park.is_some());
-        let limits = (pairs, bytes);
-        let size = match held.gather(run, self.scan.is_reverse, limits, for_another) {
+        let copies = for_another && self.scan.park.is_some();
+        let how = (for_another, copies);
+        let size = match held.fill(run, self.scan.is_reverse, (pairs, bytes), how) {
             Ok((size, is_over)) => {
                 self.is_over = is_over;
                 size
@@ -443,10 +465,12 @@ impl<S: Source> Iterator for Pairs<S> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.with(|core| match core.prepare() {
-            Ok(()) => core.step(false),
-            Err(error) => Some(Err(error)),
-        })
+        if let Own::Alone(core) = &mut self.own
+            && let Some(pair) = core.next_here()
+        {
+            return Some(Ok(pair));
+        }
+        self.next_slow()
     }
 
     /// Leaves out `n` pairs, in the tree engine without walking them.

@@ -83,6 +83,14 @@ pub trait Walk<'t>: DoubleEndedIterator<Item = Result<Self::Given>> + Send {
     /// What it gives.
     type Given: Item;
 
+    /// The next pair in the order of the keys, if that is quick to tell: short enough to be
+    /// inlined. `None` says nothing, and nothing has changed.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn next_here(&mut self) -> Option<Self::Given> {
+        None
+    }
+
     /// Shows the next pair, in the order of the keys or backwards, without a copy where it can be.
     #[doc(hidden)]
     fn see<T>(
@@ -91,9 +99,9 @@ pub trait Walk<'t>: DoubleEndedIterator<Item = Result<Self::Given>> + Send {
         see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T,
     ) -> Option<Result<T>>;
 
-    /// Adds the next pairs to some that are there, so that these become as many as a number, or have
-    /// as many bytes; each is shown to `see`. How many bytes were added, and whether it was over
-    /// before.
+    /// Adds the next pairs to some that are there, so that these become as many as a number, or
+    /// have as many bytes; each is shown to `see`. How many bytes were added, and whether it was
+    /// over before.
     #[doc(hidden)]
     fn gather(
         &mut self,

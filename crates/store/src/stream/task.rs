@@ -333,7 +333,8 @@ impl<S: Snapshot> PairStream<S> {
         }
     }
 
-    /// Lets go of the run that was read, unless the caller has a pair of it, and takes the next one.
+    /// Lets go of the run that was read, unless the caller has a pair of it, and takes the next
+    /// one.
     #[inline(never)]
     fn poll_run(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<()>>> {
         let used = self.run.take().and_then(Lender::into_inner);

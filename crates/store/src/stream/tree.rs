@@ -261,16 +261,10 @@ impl<'t> Iterator for TreeWalk<'t> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        // As usual: the next pair is in the same leaf, and is given as it is.
-        if let Way::Each(range) = &mut self.way
-            && self.left > 0
-            && !self.keys_only
-            && let Some(entry) = range.next_here()
-        {
-            self.left -= 1;
-            return Some(Ok(entry));
+        match self.next_here() {
+            Some(entry) => Some(Ok(entry)),
+            None => self.next_slow(),
         }
-        self.next_slow()
     }
 
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
@@ -286,8 +280,14 @@ impl<'t> TreeWalk<'t> {
     fn next_slow(&mut self) -> Option<Result<Entry<'t>>> {
         self.left = self.left.checked_sub(1)?;
         let entry = match &mut self.way {
-            // The first part of `next` was tried before, unless it gives keys only.
-            Way::Each(range) if !self.keys_only => range.next_elsewhere(),
+            // The first part of `next` was tried before.
+            Way::Each(range) if !self.keys_only => {
+                let entry = range.next_elsewhere();
+                if matches!(entry, Some(Err(_))) {
+                    self.left = 0;
+                }
+                return entry;
+            }
             Way::Each(range) => range.next(),
             Way::Keys(keys) => keys.next().transpose(),
         };
@@ -325,6 +325,18 @@ impl DoubleEndedIterator for TreeWalk<'_> {
 
 impl<'t> Walk<'t> for TreeWalk<'t> {
     type Given = Entry<'t>;
+
+    /// As usual: the next pair is in the same leaf, and is given as it is.
+    #[inline(always)]
+    fn next_here(&mut self) -> Option<Entry<'t>> {
+        let Way::Each(range) = &mut self.way else { return None };
+        if self.left == 0 || self.keys_only {
+            return None;
+        }
+        let entry = range.next_here()?;
+        self.left -= 1;
+        Some(entry)
+    }
 
     /// Leaf by leaf, in the direction in which most streams are read.
     fn gather(

@@ -17,9 +17,10 @@ use crate::lsm::db::Db;
 use crate::lsm::engine::Inner;
 use crate::lsm::entry::{KEYSPACE_BYTES, full_key, full_range};
 use crate::lsm::keyspace::Keyspace;
-use crate::lsm::read::range::{Ends, Part, Piece, Walk, Way, owned};
+use crate::lsm::read::range::{Ends, Part, Walk, Way, owned};
 use crate::lsm::read::search::Value;
 use crate::lsm::read::view::View;
+use crate::lsm::read::window::Piece;
 use crate::{Error, Result};
 
 /// Reads and writes that apply together, as if no other commit had happened between its first read

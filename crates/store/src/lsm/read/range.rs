@@ -5,16 +5,13 @@ use std::iter::FusedIterator;
 
 use super::cursor::{Cursor, Stored};
 use super::view::View;
-use super::window::Window;
+use super::window::{Piece, Window};
 use crate::Result;
 use crate::key::KeyRange;
 use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_range};
 
 /// A key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
-
-/// A key, or a value, as a way comes to it: lent where it stands, or given away.
-pub(crate) type Piece<'w> = Cow<'w, [u8]>;
 
 /// A way through a range from one of its ends.
 pub(crate) trait Walk {

@@ -28,6 +28,9 @@ const ENTRIES_MAX: usize = 4096;
 /// About how much memory an entry of the window takes besides its value.
 const ENTRY_BYTES: usize = 128;
 
+/// A key, or a value, as a way through a range comes to it: lent where it stands, or given away.
+pub(crate) type Piece<'w> = Cow<'w, [u8]>;
+
 /// The entries ahead of a scan.
 pub(crate) struct Window {
     entries: VecDeque<Pending>,
@@ -78,12 +81,12 @@ impl Window {
         Self { entries, values, early, spare, failure, entries_max, bytes_max, bytes, charge }
     }
 
-    /// The next entry and its value, which is lent where it was read with the others; one that could
-    /// not be is read now.
+    /// The next entry and its value, which is lent where it was read with the others; one that
+    /// could not be is read now.
     ///
     /// # Errors
     /// If that fails too; and after the last entry, what ended the window.
-    pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Cow<'_, [u8]>)>> {
+    pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Piece<'_>)>> {
         let Some(Pending { key, value }) = self.entries.pop_front() else {
             return self.failure.take().map_or(Ok(None), Err);
         };
