@@ -92,8 +92,8 @@ impl Processes {
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
             "{} kills, {} of them of followers, {} steps compared, {} commits told of, {} second \
-             openers refused, {} MB of log opened at {:.2} s per GB, {open_seconds_max:.2} s at most, \
-             {} violations, {seconds:.1} s",
+             openers refused, {} MB of log opened at {:.2} s per GB, {open_seconds_max:.2} s at \
+             most, {} violations, {seconds:.1} s",
             report.kills,
             report.followed,
             report.steps,
