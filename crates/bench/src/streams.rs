@@ -15,12 +15,13 @@ use std::time::Instant;
 
 use hedgerow::Durability;
 use hedgerow::stream::{
-    Batch, Cut, Item as _, Mode, OnReject, Part, Renewal, Scan, Sink, Source, Target,
+    Batch, Cut, Item as _, Mode, OnReject, Part, Renewal, Run, Scan, Sink, Source, Target,
 };
-use hedgerow::tree::{Diff, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Snapshot, Store, TableOptions};
 use serde_json::json;
 
 mod churn;
+mod differences;
 pub(crate) mod follow;
 mod of_lsm;
 
@@ -41,6 +42,34 @@ pub(crate) struct Options {
     /// How many times each pass is made
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..100))]
     rounds: u32,
+    /// How many pairs the store has of which 1,000 differ: by default those of the megabytes
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1_000..100_000_000))]
+    differences: Option<u64>,
+    /// Only some of the rows
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Group>,
+}
+
+impl Options {
+    fn asks_for(&self, group: Group) -> bool {
+        self.only.is_empty() || self.only.contains(&group)
+    }
+}
+
+/// Rows that are measured together.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Group {
+    /// The forms of reading, of the tree engine
+    Reads,
+    /// The same of the log-structured engine
+    LsmReads,
+    Parts,
+    Differences,
+    Churn,
+    WakeUp,
+    Writes,
+    /// Sinks of the log-structured engine
+    LsmWrites,
 }
 
 const TABLE: Table = Table { name: "pairs", duplicates: false };
@@ -133,25 +162,57 @@ type Pass<'p> = (&'static str, Goal, Box<dyn Fn() -> Result<u64> + 'p>);
 
 /// Measures and prints.
 pub(crate) fn main(options: &Options) -> Result<()> {
+    let (rounds, asks) = (options.rounds, |group| options.asks_for(group));
     let mut rows = Vec::new();
     for (key, value) in SIZES {
         let count = (options.megabytes << 20) / (key + value) as u64;
         let pairs = Pairs { key, value, count };
         let folder = tempfile::tempdir()?;
-        load(folder.path(), pairs)?;
-        rows.extend(reads(folder.path(), pairs, options.rounds)?);
-        rows.extend(of_lsm::reads(&folder.path().join("lsm"), pairs, options.rounds)?);
+        let path = folder.path();
+        load(path, pairs)?;
+        if asks(Group::Reads) {
+            rows.extend(reads(path, pairs, rounds)?);
+        }
+        if asks(Group::LsmReads) {
+            rows.extend(of_lsm::reads(&path.join("lsm"), pairs, rounds)?);
+        }
         if (key, value) == SIZES[0] {
-            rows.extend(parts(folder.path(), pairs, options.rounds)?);
-            rows.push(differences(folder.path(), pairs, options.rounds)?);
-            rows.extend(churn::rows(folder.path(), pairs)?);
-            rows.push(follow::wake_up(folder.path())?);
+            rows.extend(of_small_pairs(path, pairs, options)?);
         }
     }
-    rows.extend(writes(options)?);
-    rows.extend(of_lsm::writes(options)?);
+    if asks(Group::Writes) {
+        rows.extend(writes(options)?);
+    }
+    if asks(Group::LsmWrites) {
+        rows.extend(of_lsm::writes(options)?);
+    }
     print!("{}", if options.json { to_json(&rows) } else { to_table(&rows)? });
     Ok(())
+}
+
+/// What is measured with one size of pairs.
+fn of_small_pairs(path: &Path, pairs: Pairs, options: &Options) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    if options.asks_for(Group::Parts) {
+        rows.extend(parts(path, pairs, options.rounds)?);
+    }
+    if options.asks_for(Group::Differences) {
+        match options.differences {
+            None => rows.push(differences::row(path, pairs, options.rounds)?),
+            Some(count) => {
+                let (folder, pairs) = (tempfile::tempdir()?, Pairs { count, ..pairs });
+                load_tree(&folder.path().join("tree"), pairs)?;
+                rows.push(differences::row(folder.path(), pairs, options.rounds)?);
+            }
+        }
+    }
+    if options.asks_for(Group::Churn) {
+        rows.extend(churn::rows(path, pairs)?);
+    }
+    if options.asks_for(Group::WakeUp) {
+        rows.push(follow::wake_up(path)?);
+    }
+    Ok(rows)
 }
 
 fn load(folder: &Path, pairs: Pairs) -> Result<()> {
@@ -223,8 +284,8 @@ fn forms<S: Source>(
         ("owned", Goal::Over(12.0), Box::new(|| owned(&open()?, &scan))),
         ("owned, renewed every 1,000", Goal::None, Box::new(|| owned(&open()?, &renewing))),
         ("copies in batches", copies, Box::new(|| batched(&open()?, &scan))),
-        ("asynchronous batches", Goal::None, Box::new(|| asynchronous(&open()?, &scan))),
-        ("asynchronous pairs", Goal::None, Box::new(|| asynchronous_pairs(&open()?, &scan))),
+        ("asynchronous runs", Goal::Over(4.0), Box::new(|| asynchronous(&open()?, &scan))),
+        ("asynchronous pairs", Goal::Over(20.0), Box::new(|| asynchronous_pairs(&open()?, &scan))),
     ];
     passes.extend(other);
     let times = time(&passes, pairs.bytes(), rounds)?;
@@ -235,9 +296,7 @@ fn forms<S: Source>(
     let mut rows: Vec<Row> = [1, 2, 4].iter().map(|&n| row(n, of(0), passes[n].1)).collect();
     // That much more than without.
     rows.insert(2, row(3, of(2), Goal::Over(1.0)));
-    // These copy too: what they add is the hop to another thread.
-    rows.push(row(5, of(4), Goal::Over(4.0)));
-    rows.push(row(6, of(4), Goal::Over(20.0)));
+    rows.extend([5, 6].map(|n| row(n, of(0), passes[n].1)));
     rows.extend((7..passes.len()).map(|n| row(n, of(0), Goal::None)));
     Ok(rows)
 }
@@ -295,9 +354,9 @@ fn asynchronous<S: Source>(store: &S, scan: &Scan) -> Result<u64> {
     let mut stream = scan.stream(store)?;
     block_on(async {
         let mut sum = 0;
-        let mut batch = Batch::default();
-        while stream.fill(&mut batch).await? {
-            sum += sum_of(&batch);
+        let mut run = Run::default();
+        while stream.fill(&mut run).await? {
+            sum += run.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         }
         Ok(sum)
     })
@@ -375,43 +434,6 @@ fn parts(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Vec<Row>> {
     }
     let (name, found) = ("split(64)".into(), median(&cuts));
     Ok(vec![two, Row { name, unit: "us", base: found, found, goal: Goal::Within(20.0) }])
-}
-
-/// What changed in 1,000 places, beside two full scans.
-fn differences(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Row> {
-    const CHANGES: u64 = 1_000;
-    let store = Store::open(folder.join("tree"))?;
-    let old = store.begin_read()?;
-    let mut txn = store.begin_write()?;
-    let table = txn.table(TABLE.name)?;
-    let (mut key, mut random) = (Vec::new(), Generator::new(3));
-    let mut changed = std::collections::BTreeSet::new();
-    while (changed.len() as u64) < CHANGES.min(pairs.count) {
-        let number = random.below(pairs.count);
-        pairs.key(number, &mut key);
-        txn.put(table, &key, b"changed")?;
-        changed.insert(number);
-    }
-    txn.commit_with(Durability::Eventual)?;
-    let new = store.begin_read()?;
-    let mut times = Vec::new();
-    for _ in 0..rounds {
-        let start = Instant::now();
-        let mut found = 0;
-        for change in Diff::new(&old, &new, TABLE.name)? {
-            change?;
-            found += 1;
-        }
-        times.push(start.elapsed().as_secs_f64() * 1e3);
-        if found != changed.len() {
-            return Err(format!("{found} differences and not {}", changed.len()).into());
-        }
-    }
-    let start = Instant::now();
-    raw(&store)?;
-    let base = 2.0 * start.elapsed().as_secs_f64() * 1e3;
-    let name = format!("differences: {} in {}", changed.len(), pairs.count);
-    Ok(Row { name, unit: "ms", base, found: median(&times), goal: Goal::Within(5.0) })
 }
 
 /// The sink beside the loop of puts, and rejections beside the engine's own call.

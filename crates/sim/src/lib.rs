@@ -15,6 +15,7 @@ pub mod growth;
 pub mod hostile;
 pub mod job;
 pub mod lsm;
+mod mirror;
 pub mod model;
 pub mod op;
 mod player;

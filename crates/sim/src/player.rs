@@ -12,8 +12,8 @@ pub(crate) fn told<T>(doing: &str, result: Result<T, impl std::fmt::Display>) ->
     result.map_err(|e| format!("{doing}: {e}"))
 }
 
-/// A player tells its parent something: "committed 7", "verified 7", "forked 1"; all else is a
-/// complaint.
+/// A player tells its parent something: "committed 7", "verified 7", "compared 7", "forked 1"; all
+/// else is a complaint.
 pub(crate) fn say(line: &str) -> Result<(), String> {
     let mut stdout = std::io::stdout().lock();
     told("say", writeln!(stdout, "{line}").and_then(|()| stdout.flush()))
@@ -35,6 +35,8 @@ pub(crate) struct Heard {
     committed: AtomicU64,
     /// Lines of success.
     lines: AtomicU64,
+    /// How many of these tell of a step of a follower that was compared.
+    steps: AtomicU64,
     forks: AtomicU64,
     /// What it complained of.
     complaints: Mutex<Vec<String>>,
@@ -50,6 +52,10 @@ impl Heard {
             }
             Some(("verified", _)) => {
                 self.lines.fetch_add(1, Ordering::SeqCst);
+            }
+            Some(("compared", _)) => {
+                self.lines.fetch_add(1, Ordering::SeqCst);
+                self.steps.fetch_add(1, Ordering::SeqCst);
             }
             Some(("forked", _)) => {
                 self.forks.fetch_add(1, Ordering::SeqCst);
@@ -67,6 +73,10 @@ impl Heard {
 
     pub(crate) fn lines(&self) -> u64 {
         self.lines.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::SeqCst)
     }
 
     pub(crate) fn forks(&self) -> u64 {

@@ -3,10 +3,11 @@
 //! Each writer counts in a table of its own name, now and then twice in one transaction, and
 //! reports each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and
 //! lets it go, or holds it until it is killed. A follower keeps a second store like the first one,
-//! and compares the two after each step. The parent signals them at random, at any
-//! instruction: so also in each phase of a commit. In between it kills all of them, opens the store
-//! as the only process, and demands every commit that a writer has reported. There is no power cut
-//! here: a commit without a flush promises to survive exactly this.
+//! or maps in memory, and after each step compares them with the first one at the commit to which
+//! the step leads. The parent signals them at random, at any instruction: so also in each phase of
+//! a commit. In between it kills all of them, opens the store as the only process, and demands
+//! every commit that a writer has reported. There is no power cut here: a commit without a flush
+//! promises to survive exactly this.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -15,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
 use hedgerow::stream::Standby;
-use hedgerow::tree::{Snapshot, Store, TableOptions};
+use hedgerow::tree::{ReadTxn, Snapshot, Store, TableOptions};
 
+use crate::mirror::{Mirror, Moment, compare};
 use crate::player::{Player, end_with_the_parent, say, told};
 use crate::rng::Rng;
 
@@ -31,8 +33,10 @@ const KEPT: u64 = 200;
 pub struct ProcessSettings {
     /// The seed of the signals.
     pub seed: u64,
-    /// How long it takes.
+    /// How long it takes at most.
     pub time: Duration,
+    /// It ends earlier when so many writers were killed, and so many followers.
+    pub kills: Option<u64>,
     /// Writers at a time.
     pub writers: usize,
     /// Readers at a time.
@@ -70,6 +74,8 @@ pub struct ProcessReport {
     pub commits: u64,
     /// Snapshots that readers verified.
     pub snapshots: u64,
+    /// Writers that were killed.
+    pub writer_kills: u64,
     /// Followers that were killed, and steps that they made.
     pub follower_kills: u64,
     /// See `follower_kills`.
@@ -127,7 +133,7 @@ pub fn run(folder: &Path, settings: ProcessSettings) -> Result<ProcessReport, St
         report: ProcessReport::default(),
     };
     let end = Instant::now() + settings.time;
-    while Instant::now() < end && run.report.violations.is_empty() {
+    while Instant::now() < end && run.report.violations.is_empty() && !run.has_killed_enough() {
         told("a round", run.round())?;
         run.look()?;
     }
@@ -135,6 +141,11 @@ pub fn run(folder: &Path, settings: ProcessSettings) -> Result<ProcessReport, St
 }
 
 impl Run<'_> {
+    fn has_killed_enough(&self) -> bool {
+        let ProcessReport { writer_kills, follower_kills, .. } = self.report;
+        self.settings.kills.is_some_and(|kills| writer_kills.min(follower_kills) >= kills)
+    }
+
     /// All play for a while; some are killed and replaced, some are stopped; in the end all die.
     fn round(&mut self) -> std::io::Result<()> {
         for place in 0..self.players.len() {
@@ -163,10 +174,13 @@ impl Run<'_> {
         report.kills += 1;
         report.forks += heard.forks();
         match part {
-            Part::Writer => report.commits += heard.lines(),
+            Part::Writer => {
+                report.commits += heard.lines();
+                report.writer_kills += 1;
+            }
             Part::Reader => report.snapshots += heard.lines(),
             Part::Follower => {
-                report.steps += heard.lines();
+                report.steps += heard.steps();
                 report.follower_kills += 1;
             }
         }
@@ -289,7 +303,7 @@ pub fn play(path: &Path, part: Part, place: usize, seed: u64) -> Result<(), Stri
     let mut rng = Rng::new(seed, 32);
     let store = told("open", Store::open(path))?;
     if part == Part::Follower {
-        return follow_on(&store, place);
+        return if rng.chance(1, 2) { follow_on(&store, place) } else { follow_in_memory(&store) };
     }
     loop {
         match part {
@@ -354,18 +368,38 @@ fn standby(store: &Store, place: usize) -> Result<(Store, Standby<Store>), Strin
     Ok((second, standby.durability(Durability::None)))
 }
 
-/// Makes steps, and verifies the second store after each of them.
+/// Makes steps, and compares the second store with the first one after each of them.
 fn follow_on(store: &Store, place: usize) -> Result<(), String> {
     let (second, mut standby) = standby(store, place)?;
     loop {
-        if told("a step", standby.step(Some(Duration::from_millis(50))))?.is_some() {
-            let txn = told("begin_read", second.begin_read())?;
-            for writer in 0..told("tables", txn.tables())?.len() {
-                counted(&txn, writer)?;
-            }
+        if let Some(commit) = told("a step", standby.step(Some(Duration::from_millis(50))))? {
+            // The pin of the step that was made last, which is not said to be done.
+            let pinned = told("read_pin", store.read_pin(format!("follower {place}.next")))?;
+            let first = pinned.filter(|first| first.id() == commit);
+            let first = first.ok_or_else(|| format!("commit {commit} of a step is not pinned"))?;
+            is_like(&second, &first).map_err(|what| format!("commit {commit}: {what}"))?;
+            say(&format!("compared {commit}"))?;
         }
-        say("verified a step")?;
+        say("verified all")?;
     }
+}
+
+/// Replays what changes into maps, and compares them with the store after each step.
+fn follow_in_memory(store: &Store) -> Result<(), String> {
+    let mut mirror = Mirror::new(store);
+    loop {
+        let is_new = mirror.step(Duration::from_millis(50))?;
+        say(if is_new { "compared a step" } else { "verified all" })?;
+    }
+}
+
+/// Whether a second store holds what the first one does, beside its mark.
+fn is_like(second: &Store, first: &ReadTxn) -> Result<(), String> {
+    let first = told("scan", first.all())?;
+    let copy = told("begin_read", second.begin_read())?;
+    let mut copy = told("scan", copy.all())?;
+    copy.remove(&b"hedgerow.standby"[..]);
+    compare(&first, &copy)
 }
 
 /// Nobody else is there: what the follower has left becomes all of the store.
@@ -373,18 +407,8 @@ fn follow_to_the_end(store: &Store, place: usize) -> Result<(), String> {
     let (second, mut standby) = standby(store, place)?;
     while told("a last step", standby.step(Some(Duration::ZERO)))?.is_some() {}
     told("done", standby.done())?;
-    let (first, copy) = (told("begin_read", store.begin_read())?, second.begin_read());
-    let copy = told("begin_read", copy)?;
-    for info in told("tables", first.tables())? {
-        let pairs = |txn: &hedgerow::tree::ReadTxn| -> hedgerow::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-            let entries = txn.range(txn.table(&info.name)?, ..)?;
-            entries.map(|entry| entry.map(|e| (e.key.to_vec(), e.value.to_vec()))).collect()
-        };
-        if told("scan", pairs(&first))? != told("scan", pairs(&copy))? {
-            let name = String::from_utf8_lossy(&info.name);
-            return Err(format!("follower {place}: \"{name}\" is not what it is in the store"));
-        }
-    }
+    let first = told("begin_read", store.begin_read())?;
+    is_like(&second, &first).map_err(|what| format!("follower {place}: {what}"))?;
     let report = told("check", second.check(&mut |_, _| {}))?;
     match report.problems.first() {
         Some(problem) => Err(format!("follower {place}: {problem}")),

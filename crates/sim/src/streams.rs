@@ -23,6 +23,7 @@ use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
 
 mod asked;
+mod polled;
 mod subject;
 
 use asked::Asked;
@@ -430,6 +431,9 @@ impl<S: Subject> Run<S> {
             found.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
         }
         agree("batches", &found, &expected)?;
+        if self.rng.chance(1, 4) {
+            agree("an asynchronous stream", &polled::pairs(&asked.scan(), &store)?, &expected)?;
+        }
         self.group(&asked, &store)
     }
 

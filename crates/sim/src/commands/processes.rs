@@ -18,10 +18,13 @@ pub(crate) struct Processes {
     /// The engine to test; with `lsm` one process at a time has the store open.
     #[arg(long, value_enum, default_value = "tree")]
     engine: Engine,
-    /// How long, in minutes.
+    /// How long at most, in minutes.
     #[arg(long, conflicts_with = "seconds")]
     minutes: Option<u64>,
-    /// How long, in seconds.
+    /// Ends when so many writers were killed, and so many followers.
+    #[arg(long)]
+    kills: Option<u64>,
+    /// How long at most, in seconds.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// Writers at a time.
@@ -57,7 +60,7 @@ impl Processes {
     }
 
     fn run_lsm(&self) -> ExitCode {
-        let settings = LoadSettings { seed: self.seed, time: self.time() };
+        let settings = LoadSettings { seed: self.seed, time: self.time(), kills: self.kills };
         let begin = Instant::now();
         let folder = tempfile::tempdir_in(&self.folder).map_err(|e| e.to_string());
         let report = folder.and_then(|folder| lsm::processes::run(folder.path(), settings));
@@ -75,6 +78,7 @@ impl Processes {
                 "engine": self.engine.name(),
                 "kills": report.kills,
                 "followers": report.followed,
+                "follower_steps": report.steps,
                 "commits": report.commits,
                 "second_openers_refused": report.refused,
                 "log_bytes": report.log_bytes,
@@ -87,10 +91,12 @@ impl Processes {
         }
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
-            "{} kills, {} of them of followers, {} commits told of, {} second openers refused, {} MB of log opened at {:.2} \
-             s per GB, {open_seconds_max:.2} s at most, {} violations, {seconds:.1} s",
+            "{} kills, {} of them of followers, {} steps compared, {} commits told of, {} second \
+             openers refused, {} MB of log opened at {:.2} s per GB, {open_seconds_max:.2} s at \
+             most, {} violations, {seconds:.1} s",
             report.kills,
             report.followed,
+            report.steps,
             report.commits,
             report.refused,
             report.log_bytes / 1_000_000,
@@ -103,6 +109,7 @@ impl Processes {
         let settings = ProcessSettings {
             seed: self.seed,
             time: self.time(),
+            kills: self.kills,
             writers: self.writers,
             readers: self.readers,
             followers: self.followers,
@@ -132,6 +139,7 @@ impl Processes {
                 "commits": report.commits,
                 "snapshots": report.snapshots,
                 "followers": self.followers,
+                "writer_kills": report.writer_kills,
                 "follower_kills": report.follower_kills,
                 "follower_steps": report.steps,
                 "violations": report.violations,
@@ -141,9 +149,10 @@ impl Processes {
         }
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
-            "{} kills ({} of followers), {} stops, {} forks, {} openings alone, {} commits, {} \
-             snapshots, {} steps of followers, {} violations, {seconds:.1} s",
+            "{} kills ({} of writers, {} of followers), {} stops, {} forks, {} openings alone, {} \
+             commits, {} snapshots, {} steps of followers, {} violations, {seconds:.1} s",
             report.kills,
+            report.writer_kills,
             report.follower_kills,
             report.stops,
             report.forks,

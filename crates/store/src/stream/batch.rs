@@ -4,10 +4,7 @@ use super::pairs::Pairs;
 use super::source::Source;
 use super::token::Token;
 use crate::Result;
-
-/// This many pairs are in a batch of a stream that does not say how many, and this many bytes.
-pub(super) const PAIRS: usize = 1024;
-pub(super) const BYTES: usize = 256 << 10;
+use crate::tree::Bytes;
 
 /// Copies of pairs, in one piece of memory.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +25,11 @@ impl Batch {
         self.ends.is_empty()
     }
 
+    /// How many bytes its pairs have.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// A pair, by its number from 0 on.
     #[inline]
     pub fn get(&self, n: usize) -> Option<(&[u8], &[u8])> {
@@ -42,9 +44,24 @@ impl Batch {
     }
 
     /// Without pairs, but with the memory that it has.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+    }
+
+    /// Makes room for so many pairs and bytes, if it has less.
+    pub(super) fn reserve(&mut self, pairs: usize, bytes: usize) {
+        self.ends.reserve(pairs);
+        self.bytes.reserve(bytes);
+    }
+
+    /// Adds a copy of a pair.
+    #[inline]
+    pub(super) fn push(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
+        key.append_to(&mut self.bytes);
+        let key_end = self.bytes.len();
+        value.append_to(&mut self.bytes);
+        self.ends.push((key_end, self.bytes.len()));
     }
 
     /// Fills it with the next pairs of a stream: at most this many, and no further one after this
@@ -59,14 +76,8 @@ impl Batch {
         bytes: usize,
     ) -> Result<()> {
         self.clear();
-        let Self { bytes: arena, ends } = self;
-        while ends.len() < pairs && (ends.is_empty() || arena.len() < bytes) {
-            let taken = from.see(|key, value| {
-                key.append_to(arena);
-                let key_end = arena.len();
-                value.append_to(arena);
-                ends.push((key_end, arena.len()));
-            })?;
+        while self.len() < pairs && (self.is_empty() || self.bytes.len() < bytes) {
+            let taken = from.see(|key, value| self.push(key, value))?;
             if taken.is_none() {
                 break;
             }
@@ -94,7 +105,7 @@ pub struct Batches<S: Source> {
     pairs: Pairs<S>,
     pairs_max: usize,
     bytes_max: usize,
-    /// How many bytes and pairs the last batch had.
+    /// How many pairs and bytes the last batch had.
     room: (usize, usize),
 }
 
@@ -110,10 +121,9 @@ impl<S: Source> Batches<S> {
     pub fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
         // A new one gets memory once, and not in steps that each copy what is there.
         batch.clear();
-        batch.bytes.reserve(self.room.0);
-        batch.ends.reserve(self.room.1);
+        batch.reserve(self.room.0, self.room.1);
         batch.fill(&mut self.pairs, self.pairs_max, self.bytes_max)?;
-        self.room = (batch.bytes.len(), batch.ends.len());
+        self.room = (batch.len(), batch.bytes.len());
         Ok(!batch.is_empty())
     }
 

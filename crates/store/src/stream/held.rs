@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::batch::Batch;
 use super::kept::{Kept, Lender};
 use super::scan::{Ends, Position, Scan};
 use super::source::{Item, Snapshot, Walk};
@@ -46,21 +47,49 @@ impl<S: Snapshot> Held<S> {
     }
 
     /// The next pair, in the order of the keys or backwards.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, backwards: bool) -> Option<Result<Pair<S>>> {
         let item = if backwards { self.walk.next_back() } else { self.walk.next() };
         item.map(|item| item.map(|item| Pair { item, snapshot: self.snapshot.lend() }))
     }
 
-    /// Adds the next pair to a run of this snapshot; its size in bytes, or `None` after the last
-    /// pair.
-    #[inline]
-    pub(super) fn add_to(&mut self, run: &mut Run<S>, backwards: bool) -> Result<Option<u64>> {
-        let item = if backwards { self.walk.next_back() } else { self.walk.next() };
-        let Some(item) = item.transpose()? else { return Ok(None) };
-        let bytes = item.key().len() + item.value().len();
-        run.items.push(item);
-        Ok(Some(bytes as u64))
+    /// The next pair in the order of the keys, if that is quick to tell; `None` says nothing.
+    #[inline(always)]
+    pub(super) fn next_here(&mut self) -> Option<Pair<S>> {
+        let item = self.walk.next_here()?;
+        Some(Pair { item, snapshot: self.snapshot.lend() })
+    }
+
+    /// Fills a run with the next pairs: at most this many, and no further one after this many
+    /// bytes. How many bytes these are, and whether it is over.
+    ///
+    /// If they are read for another thread, that one shall not wait for the disk when it looks at
+    /// them: the system brings all of their bytes into memory.
+    pub(super) fn fill(
+        &mut self,
+        run: &mut Run<S>,
+        backwards: bool,
+        (pairs, bytes): (usize, u64),
+        (for_another, copies): (bool, bool),
+    ) -> Result<(u64, bool)> {
+        // What the way gives from here on is kept together with its snapshot, or copied.
+        run.begin(&self.snapshot, copies);
+        if run.snapshot.is_some() {
+            let (items, limits, mut page) = (&mut run.items, (pairs, bytes), usize::MAX);
+            return match for_another {
+                true => self.walk.gather(backwards, items, limits, |item| touch(item, &mut page)),
+                false => self.walk.gather(backwards, items, limits, |_| {}),
+            };
+        }
+        let (copies, mut size) = (&mut run.copies, 0);
+        while copies.len() < pairs && size < bytes {
+            let Some(seen) = self.walk.see(backwards, |key, value| copies.push(key, value)) else {
+                return Ok((size, true));
+            };
+            seen?;
+            size = copies.bytes() as u64;
+        }
+        Ok((size, false))
     }
 
     /// Leaves out `n` pairs, and gives the next one.
@@ -76,8 +105,7 @@ impl<S: Snapshot> Held<S> {
         backwards: bool,
         see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T,
     ) -> Option<Result<T>> {
-        let item = if backwards { self.walk.next_back() } else { self.walk.next() };
-        item.map(|item| item.map(|item| see(item.key(), item.value())))
+        self.walk.see(backwards, see)
     }
 }
 
@@ -138,8 +166,10 @@ impl<S: Snapshot> fmt::Debug for Pair<S> {
 }
 
 /// Some pairs of a stream, one after the other, which stay readable as long as this is kept: filled
-/// by [`Pairs::fill`](super::Pairs::fill). It copies nothing in the tree engine, and keeps the
-/// snapshot as one [`Pair`] does.
+/// by [`Pairs::fill`](super::Pairs::fill), or given by a [`RunStream`](super::RunStream).
+///
+/// In the tree engine it copies nothing, and keeps the snapshot as one [`Pair`] does. In the lsm
+/// engine it has copies in one piece of memory, and keeps nothing of the store.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -161,31 +191,46 @@ impl<S: Snapshot> fmt::Debug for Pair<S> {
 pub struct Run<S: Snapshot> {
     // Before the snapshot, which they may borrow.
     items: Vec<S::Item<'static>>,
+    /// If it has none, the pairs are copies.
     snapshot: Option<Arc<S>>,
+    copies: Batch,
 }
 
 impl<S: Snapshot> Default for Run<S> {
     fn default() -> Self {
-        Self { items: Vec::new(), snapshot: None }
+        Self { items: Vec::new(), snapshot: None, copies: Batch::default() }
     }
 }
 
 impl<S: Snapshot> Run<S> {
     /// How many pairs it has.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.items.len()
+        if self.snapshot.is_some() { self.items.len() } else { self.copies.len() }
     }
 
     /// Whether it has none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len() == 0
     }
 
     /// A pair, by its number from 0 on: the key and the value.
     #[inline]
     pub fn get(&self, n: usize) -> Option<(Bytes<'_>, Bytes<'_>)> {
-        let item = self.items.get(n)?;
-        Some((item.key(), item.value()))
+        if self.snapshot.is_some() {
+            let item = self.items.get(n)?;
+            return Some((item.key(), item.value()));
+        }
+        let (key, value) = self.copies.get(n)?;
+        Some((key.into(), value.into()))
+    }
+
+    /// All pairs in order.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (Bytes<'_>, Bytes<'_>)> + DoubleEndedIterator {
+        (0..self.len()).map(|n| self.get(n).unwrap_or_default())
     }
 
     /// Shows pairs, by their numbers, one after the other until `see` fails.
@@ -198,20 +243,68 @@ impl<S: Snapshot> Run<S> {
         numbers: Range<usize>,
         mut see: impl FnMut(Bytes<'_>, Bytes<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let items = self.items.get(numbers).unwrap_or_default();
-        items.iter().try_for_each(|item| see(item.key(), item.value()))
+        if self.snapshot.is_some() {
+            let items = self.items.get(numbers).unwrap_or_default();
+            return items.iter().try_for_each(|item| see(item.key(), item.value()));
+        }
+        let copies = numbers.map_while(|n| self.copies.get(n));
+        copies.into_iter().try_for_each(|(key, value)| see(key.into(), value.into()))
     }
 
-    /// Without pairs, to take some of a snapshot.
-    pub(super) fn begin(&mut self, snapshot: &Arc<S>) {
-        self.items.clear();
-        self.snapshot = Some(Arc::clone(snapshot));
+    /// Without pairs, to take some of a snapshot: as they lie there, if it lends them and they
+    /// shall not be copied all the same.
+    fn begin(&mut self, snapshot: &Arc<S>, copies: bool) {
+        self.clear();
+        self.snapshot = (S::LENDS && !copies).then(|| Arc::clone(snapshot));
     }
 
     /// Without pairs and snapshot.
     pub(super) fn clear(&mut self) {
         self.items.clear();
+        self.copies.clear();
         self.snapshot = None;
+    }
+
+    /// Makes room for as many pairs and bytes as another one has, where it has none yet.
+    pub(super) fn reserve(&mut self, (items, copies, bytes): (usize, usize, usize)) {
+        self.items.reserve(items);
+        self.copies.reserve(copies, bytes);
+    }
+
+    /// How much room it needs: see [`Run::reserve`].
+    pub(super) fn room(&self) -> (usize, usize, usize) {
+        (self.items.len(), self.copies.len(), self.copies.bytes())
+    }
+}
+
+/// A page of the system's memory has at least so many bytes, and one of a store too.
+const PAGE: usize = 4096;
+
+/// Reads a byte of each page in which a pair lies. `page` is the one that was read last.
+#[inline(always)]
+fn touch(item: &impl Item, page: &mut usize) {
+    let ((_, rest), (value, more)) = (item.key().parts(), item.value().parts());
+    let ends = (rest.as_ptr().addr() / PAGE, (value.as_ptr().addr() + value.len()) / PAGE);
+    // As usual: the whole pair lies there; then what its key shares with others does too, or was
+    // read with the first of them.
+    if ends != (*page, *page) || !more.is_empty() {
+        touch_all(item, page);
+    }
+}
+
+#[inline(never)]
+fn touch_all(item: &impl Item, page: &mut usize) {
+    let ((shared, rest), (value, more)) = (item.key().parts(), item.value().parts());
+    // The end of the key lies beside what was read to find it, and so is in the cache.
+    for bytes in [rest, value, more, shared] {
+        let Some(last) = bytes.len().checked_sub(1) else { continue };
+        let start = bytes.as_ptr().addr();
+        for next in start / PAGE..=(start + last) / PAGE {
+            if next != *page {
+                std::hint::black_box(bytes[(next * PAGE).saturating_sub(start)]);
+                *page = next;
+            }
+        }
     }
 }
 

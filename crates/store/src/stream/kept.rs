@@ -53,6 +53,19 @@ impl<T> Lender<T> {
         Kept(self.own.0)
     }
 
+    /// The value, if nobody else keeps it any more.
+    pub(super) fn into_inner(self) -> Option<T> {
+        let counted = self.own.0;
+        // What the others did with the value happens before it is taken.
+        if self.own.counted().count.load(Ordering::Acquire) != self.counted + 1 {
+            return None;
+        }
+        std::mem::forget(self);
+        // SAFETY: it came from a box, and nobody else refers to it: all that are counted are those
+        // that were not given away, and `own`, which is forgotten.
+        Some(unsafe { Box::from_raw(counted.as_ptr()) }.value)
+    }
+
     #[inline(never)]
     fn count_more(&mut self) {
         self.own.counted().count.fetch_add(AT_ONCE, Ordering::Relaxed);
@@ -65,6 +78,13 @@ impl<T> Deref for Lender<T> {
 
     fn deref(&self) -> &T {
         &self.own
+    }
+}
+
+impl<T> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        self.counted().count.fetch_add(1, Ordering::Relaxed);
+        Self(self.0)
     }
 }
 
@@ -135,6 +155,25 @@ mod tests {
             drop(last);
             assert_eq!(Arc::strong_count(&value), 1);
         }
+    }
+
+    #[test]
+    fn a_value_is_taken_from_its_last_keeper() {
+        let value = Arc::new(());
+        assert!(Lender::new(Arc::clone(&value)).into_inner().is_some());
+        let mut lender = Lender::new(Arc::clone(&value));
+        drop(lender.lend());
+        let (kept, more) = (lender.lend(), lender.lend());
+        let again = kept.clone();
+        drop((kept, more));
+        assert!(lender.into_inner().is_none());
+        assert_eq!(Arc::strong_count(&value), 2);
+        drop(again);
+        assert_eq!(Arc::strong_count(&value), 1);
+        let mut lender = Lender::new(Arc::clone(&value));
+        drop((0..AT_ONCE + 1).map(|_| lender.lend()).collect::<Vec<_>>());
+        assert!(lender.into_inner().is_some());
+        assert_eq!(Arc::strong_count(&value), 1);
     }
 
     #[test]

@@ -43,6 +43,8 @@ impl Snapshot for LsmSnapshot {
     type Item<'t> = (Vec<u8>, Vec<u8>);
     type Walk<'t> = LsmWalk;
 
+    const LENDS: bool = false;
+
     fn commit(&self) -> u64 {
         self.id()
     }
@@ -76,6 +78,8 @@ impl Source for Arc<Reader> {
 impl Snapshot for Arc<Reader> {
     type Item<'t> = (Vec<u8>, Vec<u8>);
     type Walk<'t> = LsmWalk;
+
+    const LENDS: bool = false;
 
     fn commit(&self) -> u64 {
         Reader::newest_commit(self)
@@ -144,6 +148,18 @@ impl DoubleEndedIterator for LsmWalk {
 }
 
 impl Walk<'_> for LsmWalk {
+    type Given = (Vec<u8>, Vec<u8>);
+
+    #[inline]
+    fn see<T>(
+        &mut self,
+        backwards: bool,
+        see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T,
+    ) -> Option<Result<T>> {
+        self.left = self.left.checked_sub(1)?;
+        self.range.see(backwards, |key, value| see(key.into(), value.into()))
+    }
+
     /// Unknown: the engine does not count.
     fn remaining(&self) -> Option<u64> {
         None

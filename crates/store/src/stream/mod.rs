@@ -8,7 +8,7 @@
 //! | borrowed | [`Scan::walk`] | entries that borrow a transaction | no copy |
 //! | owned | [`Scan::pairs`] | guards that keep their snapshot alive | no copy (tree), a counter |
 //! | batches | [`Scan::batches`] | many pairs in one piece of memory | one copy |
-//! | asynchronous | [`Scan::stream`] | batches, read by another thread | one copy, a hop a batch |
+//! | asynchronous | [`Scan::stream`] | runs, read by another thread | no copy (tree), a hop a run |
 //!
 //! [`Scan::groups`] gives keys with all of their values, in tables with duplicates.
 //!
@@ -79,7 +79,7 @@ pub use sink::{Cut, Mode, OnReject, Rejected, Sink, SinkReport, Target};
 pub use source::{Item, Snapshot, Source, Walk};
 pub use standby::{Replica, Standby};
 pub use sum::PairSum;
-pub use task::{Ack, AsyncSink, BatchPair, BatchStream, PairStream};
+pub use task::{Ack, AsyncSink, PairStream, RunPair, RunStream};
 pub use token::Token;
 pub use transfer::{Mover, transfer};
 pub use tree::TreeWalk;

@@ -80,6 +80,12 @@ struct Look {
 /// looked at. Such a piece takes about a tenth of that.
 const LOOK_TIME: Duration = Duration::from_nanos(100);
 
+/// This many pairs are read at once for another thread, or as many as have so many bytes: more of
+/// them make the hop to that thread cheaper, fewer need less memory.
+const RUN_PAIRS: usize = 2048;
+const LENT_BYTES: u64 = 1 << 20;
+const COPIED_BYTES: u64 = 256 << 10;
+
 /// How much was given.
 #[derive(Clone, Copy, Default)]
 struct Given {
@@ -142,7 +148,7 @@ impl<S: Source> Pairs<S> {
         Ok(Self { own })
     }
 
-    #[inline]
+    #[inline(always)]
     fn with<T>(&mut self, run: impl FnOnce(&mut Core<S>) -> T) -> T {
         match &mut self.own {
             Own::Alone(core) => run(core),
@@ -199,7 +205,19 @@ impl<S: Source> Pairs<S> {
         run.clear();
         self.with(|core| {
             core.prepare()?;
-            core.fill(run, pairs, bytes)
+            core.fill(run, (pairs, bytes), false)
+        })
+    }
+
+    /// The same for a run that another thread will read, perhaps much later. If the stream may be
+    /// parked, it has copies, so that it does not keep the snapshot that was given back then.
+    pub(super) fn fill_for_another(&mut self, run: &mut Run<S::Snapshot>) -> Result<()> {
+        run.clear();
+        self.with(|core| {
+            core.prepare()?;
+            let copies = !S::Snapshot::LENDS || core.scan.park.is_some();
+            let bytes = if copies { COPIED_BYTES } else { LENT_BYTES };
+            core.fill(run, (RUN_PAIRS, bytes), true)
         })
     }
 
@@ -254,7 +272,29 @@ impl<S: Source> Pairs<S> {
     }
 }
 
+impl<S: Source> Pairs<S> {
+    #[inline(never)]
+    fn next_slow(&mut self) -> Option<Result<Pair<S::Snapshot>>> {
+        self.with(|core| match core.prepare() {
+            Ok(()) => core.step(false),
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
 impl<S: Source> Core<S> {
+    /// The next pair, if all is as usual: there is a snapshot that need not be looked at, and the
+    /// pair is quick to tell. `None` says nothing.
+    #[inline(always)]
+    fn next_here(&mut self) -> Option<Pair<S::Snapshot>> {
+        if self.is_over || self.scan.is_reverse || self.given.pairs >= self.look_from {
+            return None;
+        }
+        let pair = self.held.as_mut()?.next_here()?;
+        self.given.count(pair.key(), pair.value());
+        Some(pair)
+    }
+
     /// Has a snapshot, and one that is not too old.
     #[inline]
     fn prepare(&mut self) -> Result<()> {
@@ -333,7 +373,7 @@ impl<S: Source> Core<S> {
     }
 
     /// The next pair from an end of the stream.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, at_end: bool) -> Option<Result<Pair<S::Snapshot>>> {
         let backwards = self.scan.is_reverse != at_end;
         let pair = self.held.as_mut()?.next(backwards);
@@ -367,24 +407,26 @@ impl<S: Source> Core<S> {
         seen
     }
 
-    fn fill(&mut self, run: &mut Run<S::Snapshot>, pairs: usize, bytes: u64) -> Result<()> {
+    fn fill(
+        &mut self,
+        run: &mut Run<S::Snapshot>,
+        (pairs, bytes): (usize, u64),
+        for_another: bool,
+    ) -> Result<()> {
         let Some(held) = &mut self.held else { return Ok(()) };
-        run.begin(held.snapshot());
-        let mut size = 0;
-        while run.len() < pairs && size < bytes {
-            match held.add_to(run, self.scan.is_reverse) {
-                Ok(Some(more)) => size += more,
-                Ok(None) => {
-                    self.is_over = true;
-                    break;
-                }
-                Err(error) => {
-                    self.is_over = true;
-                    run.clear();
-                    return Err(error);
-                }
+        let copies = for_another && self.scan.park.is_some();
+        let how = (for_another, copies);
+        let size = match held.fill(run, self.scan.is_reverse, (pairs, bytes), how) {
+            Ok((size, is_over)) => {
+                self.is_over = is_over;
+                size
             }
-        }
+            Err(error) => {
+                self.is_over = true;
+                run.clear();
+                return Err(error);
+            }
+        };
         self.given.pairs += run.len() as u64;
         self.given.bytes += size;
         Ok(())
@@ -423,10 +465,12 @@ impl<S: Source> Iterator for Pairs<S> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.with(|core| match core.prepare() {
-            Ok(()) => core.step(false),
-            Err(error) => Some(Err(error)),
-        })
+        if let Own::Alone(core) = &mut self.own
+            && let Some(pair) = core.next_here()
+        {
+            return Some(Ok(pair));
+        }
+        self.next_slow()
     }
 
     /// Leaves out `n` pairs, in the tree engine without walking them.

@@ -9,7 +9,7 @@ use super::groups::Groups;
 use super::pairs::Pairs;
 use super::sample::{Sample, places};
 use super::source::{Snapshot, Source};
-use super::task::BatchStream;
+use super::task::RunStream;
 use super::token::Token;
 use crate::Result;
 use crate::key::{KeyRange, prefix};
@@ -414,13 +414,16 @@ impl Scan {
         Ok(Batches::new(self.pairs(source)?, pairs, bytes))
     }
 
-    /// The pairs as a stream for any executor: a thread of its own reads a batch while the one
-    /// before it is worked on.
+    /// The pairs as a stream for any executor: a thread of its own reads ahead, and does all that
+    /// may wait for the disk.
+    ///
+    /// In the tree engine nothing is copied, and what the stream gives keeps its snapshot alive,
+    /// unless the stream [may be parked](Scan::park_after): then it gives copies.
     ///
     /// # Errors
     /// As [`Scan::pairs`], and [`Error::Io`](crate::Error::Io) if no thread can be had.
-    pub fn stream<S: Source>(&self, source: &S) -> Result<BatchStream> {
-        BatchStream::new(self.batches(source, super::batch::PAIRS, super::batch::BYTES)?)
+    pub fn stream<S: Source>(&self, source: &S) -> Result<RunStream<S::Snapshot>> {
+        RunStream::new(self.pairs(source)?)
     }
 
     /// Cuts what is read into `n` parts of as many pairs, give or take one, over one snapshot: each

@@ -46,9 +46,13 @@ pub trait Source: sealed::Sealed + Clone + Send + Sync + 'static {
 /// store does not change.
 pub trait Snapshot: sealed::Sealed + Send + Sync + 'static {
     /// A pair of it.
-    type Item<'t>: Item + Send;
+    type Item<'t>: Item + Send + Sync;
     /// A way through it.
-    type Walk<'t>: Walk<'t, Item = Result<Self::Item<'t>>>;
+    type Walk<'t>: Walk<'t, Given = Self::Item<'t>, Item = Result<Self::Item<'t>>>;
+
+    /// Whether its pairs lie in it, so that many of them are kept without a copy.
+    #[doc(hidden)]
+    const LENDS: bool;
 
     /// The number of the commit that it sees.
     fn commit(&self) -> u64;
@@ -65,10 +69,58 @@ pub trait Item {
     fn key(&self) -> Bytes<'_>;
     /// The value.
     fn value(&self) -> Bytes<'_>;
+
+    /// How many bytes both have.
+    #[doc(hidden)]
+    #[inline]
+    fn bytes(&self) -> u64 {
+        (self.key().len() + self.value().len()) as u64
+    }
 }
 
 /// A way through the pairs of a snapshot, from both ends.
-pub trait Walk<'t>: DoubleEndedIterator + Send {
+pub trait Walk<'t>: DoubleEndedIterator<Item = Result<Self::Given>> + Send {
+    /// What it gives.
+    type Given: Item;
+
+    /// The next pair in the order of the keys, if that is quick to tell: short enough to be
+    /// inlined. `None` says nothing, and nothing has changed.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn next_here(&mut self) -> Option<Self::Given> {
+        None
+    }
+
+    /// Shows the next pair, in the order of the keys or backwards, without a copy where it can be.
+    #[doc(hidden)]
+    fn see<T>(
+        &mut self,
+        backwards: bool,
+        see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T,
+    ) -> Option<Result<T>>;
+
+    /// Adds the next pairs to some that are there, so that these become as many as a number, or
+    /// have as many bytes; each is shown to `see`. How many bytes were added, and whether it was
+    /// over before.
+    #[doc(hidden)]
+    fn gather(
+        &mut self,
+        backwards: bool,
+        pairs: &mut Vec<Self::Given>,
+        (most, bytes): (usize, u64),
+        mut see: impl FnMut(&Self::Given),
+    ) -> Result<(u64, bool)> {
+        let mut size = 0;
+        while pairs.len() < most && size < bytes {
+            let next = if backwards { self.next_back() } else { self.next() };
+            let Some(pair) = next.transpose()? else { return Ok((size, true)) };
+            see(&pair);
+            size += pair.bytes();
+            pairs.push(pair);
+        }
+        Ok((size, false))
+    }
+
     /// How many pairs are left, where the engine can tell: exact, and without walking them.
     fn remaining(&self) -> Option<u64>;
 

@@ -1,25 +1,29 @@
-//! Asynchronous streams: a thread of their own does what may wait, once a batch and never once a
-//! pair. Any executor can poll them.
+//! Asynchronous streams: a thread of their own does what may wait, once a run of pairs and never
+//! once a pair. Any executor can poll them.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::batch::{Batch, Batches};
+use super::held::Run;
+use super::kept::{Kept, Lender};
+use super::pairs::Pairs;
 use super::sink::{Sink, SinkReport, Target};
-use super::source::Source;
+use super::source::{Snapshot, Source};
+use crate::tree::Bytes;
 use crate::{Error, Result};
 
-/// This many batches are read ahead at most.
+/// This many runs are read ahead at most.
 const AHEAD: usize = 8;
 /// When at most this many of them are left, the thread goes on. A consumer that waits is woken when
 /// this many are there, since a thread takes as long to wake as it takes to read some thousand
 /// pairs; meanwhile the other half is read.
 const AHEAD_HALF: usize = AHEAD / 2;
-/// A consumer that waits is woken at once if reading a batch takes longer than this.
+/// A consumer that waits is woken at once if reading a run takes longer than this.
 const SLOW: Duration = Duration::from_micros(250);
 
 /// What a thread and the tasks that use it share: a queue, and who waits for it.
@@ -73,84 +77,149 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
     started.map(drop).map_err(|e| Error::io("start a thread for", "a stream".as_ref(), e))
 }
 
-/// The pairs of a store in batches, for any executor; made by
-/// [`Scan::stream`](super::Scan::stream).
+/// The pairs of a store in runs, for any executor; made by [`Scan::stream`](super::Scan::stream).
 ///
-/// A thread reads at most eight batches ahead, and waits for the consumer then. A consumer that
-/// waits is woken with the first batch, and then by fours where reading them is quick. The store's
-/// snapshot is let go when the stream is dropped; a consumer that may be slow sets a [time after
-/// which it is parked](super::Scan::park_after).
+/// A thread reads at most eight runs ahead, and waits for the consumer then. A consumer that waits
+/// is woken with the first run, and then by fours where reading them is quick.
+///
+/// In the tree engine nothing is copied: the runs, also those that nobody has asked for yet, keep
+/// the snapshot until they are dropped. Their pages were in memory when the thread gave them. A
+/// consumer that may be slow sets a [time after which the stream is
+/// parked](super::Scan::park_after); then the runs are copies, and keep nothing.
 ///
 /// With the feature `futures` it is a `futures_core::Stream`.
-pub struct BatchStream {
-    queue: Arc<Queue<Result<Batch>>>,
-    spare: Arc<Spare>,
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// # fn block_on<T>(task: impl Future<Output = T>) -> T {
+/// #     let mut task = std::pin::pin!(task);
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     loop {
+/// #         let polled = task.as_mut().poll(&mut context);
+/// #         if let std::task::Poll::Ready(done) = polled { return done; }
+/// #         std::thread::yield_now();
+/// #     }
+/// # }
+/// use hedgerow::stream::{Run, Scan, Sink};
+///
+/// let mut sink = Sink::new(&store, "words")?;
+/// sink.extend(["ash", "elm"].map(|word| Ok::<_, hedgerow::Error>((word, "tree"))))?;
+/// sink.finish()?;
+/// let mut stream = Scan::new("words").stream(&store)?;
+/// let mut pairs = Scan::new("words").stream(&store)?.into_pairs();
+/// drop(store);
+/// block_on(async {
+///     let (mut run, mut words) = (Run::default(), Vec::new());
+///     while stream.fill(&mut run).await? {
+///         words.extend(run.iter().map(|(word, _)| word.to_vec()));
+///     }
+///     assert_eq!(words, [b"ash", b"elm"]);
+///     let ash = pairs.next_pair().await?.unwrap();
+///     drop(pairs);
+///     assert_eq!(ash.value(), b"tree");
+///     Ok::<_, hedgerow::Error>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RunStream<S: Snapshot> {
+    queue: Arc<Queue<Result<Run<S>>>>,
+    spare: Arc<Spare<S>>,
 }
 
-/// Batches that the consumer has done with, whose memory the thread fills again.
-#[derive(Default)]
-struct Spare(Mutex<Vec<Batch>>);
+/// Runs that the consumer has done with, whose memory the thread fills again.
+struct Spare<S: Snapshot>(Mutex<Vec<Run<S>>>);
 
-impl Spare {
-    fn lock(&self) -> MutexGuard<'_, Vec<Batch>> {
+impl<S: Snapshot> Spare<S> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Run<S>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, batch: Batch) {
-        let mut batches = self.lock();
-        if !batch.is_empty() && batches.len() <= AHEAD {
-            batches.push(batch);
+    fn put(&self, mut run: Run<S>) {
+        let is_used = !run.is_empty();
+        // It keeps no snapshot while it waits.
+        run.clear();
+        let mut runs = self.lock();
+        if is_used && runs.len() <= AHEAD {
+            runs.push(run);
         }
     }
 }
 
-impl BatchStream {
-    pub(super) fn new<S: Source>(batches: Batches<S>) -> Result<Self> {
-        let queue = Queue::new();
-        let (own, spare) = (Arc::clone(&queue), Arc::<Spare>::default());
-        let used = Arc::clone(&spare);
-        start("hedgerow-stream", move || {
-            let (mut reader, mut is_first) = (Some(batches), true);
-            while let Some(batches) = &mut reader {
-                let mut state = own.lock();
-                if state.items.len() >= AHEAD {
-                    while state.items.len() > AHEAD_HALF && !state.is_dropped {
-                        state = own.wait(state);
-                    }
-                }
-                if state.is_dropped {
-                    return;
-                }
-                drop(state);
-                let begin = Instant::now();
-                let mut batch = used.lock().pop().unwrap_or_default();
-                let batch =
-                    batches.fill(&mut batch).map(|is_more| is_more.then_some(batch)).transpose();
-                let is_ended = !matches!(batch, Some(Ok(_)));
-                if is_ended {
-                    // When the consumer sees the end, nothing is held any more.
-                    reader = None;
-                }
-                let is_slow = std::mem::take(&mut is_first) || begin.elapsed() > SLOW;
-                let mut state = own.lock();
-                state.is_ended = is_ended;
-                state.items.extend(batch);
-                if is_ended || is_slow || state.items.len() >= AHEAD_HALF {
-                    own.tell(state);
-                }
+/// What the thread of a stream does.
+struct Reading<S: Source> {
+    queue: Arc<Queue<Result<Run<S::Snapshot>>>>,
+    spare: Arc<Spare<S::Snapshot>>,
+    /// How much room the last run needed.
+    room: (usize, usize, usize),
+}
+
+impl<S: Source> Reading<S> {
+    fn run(mut self, mut pairs: Pairs<S>) {
+        let mut is_first = true;
+        while self.has_room() {
+            let begin = Instant::now();
+            let read = self.read(&mut pairs).transpose();
+            let is_slow = std::mem::take(&mut is_first) || begin.elapsed() > SLOW;
+            let is_over = !matches!(read, Some(Ok(_)));
+            if is_over {
+                // When the consumer sees the end, nothing is held any more.
+                drop(pairs);
+                self.tell(read, true, true);
+                return;
             }
-        })?;
+            self.tell(read, is_slow, false);
+        }
+    }
+
+    /// Waits until there is room in the queue; false if nobody reads it any more.
+    fn has_room(&self) -> bool {
+        let mut state = self.queue.lock();
+        if state.items.len() >= AHEAD {
+            while state.items.len() > AHEAD_HALF && !state.is_dropped {
+                state = self.queue.wait(state);
+            }
+        }
+        !state.is_dropped
+    }
+
+    /// The next run; `None` after the last one.
+    fn read(&mut self, pairs: &mut Pairs<S>) -> Result<Option<Run<S::Snapshot>>> {
+        let mut run = self.spare.lock().pop().unwrap_or_default();
+        // A new one gets memory once, and not in steps that each copy what is there.
+        run.reserve(self.room);
+        pairs.fill_for_another(&mut run)?;
+        self.room = run.room();
+        Ok((!run.is_empty()).then_some(run))
+    }
+
+    fn tell(&self, read: Option<Result<Run<S::Snapshot>>>, at_once: bool, is_ended: bool) {
+        let mut state = self.queue.lock();
+        state.is_ended = is_ended;
+        state.items.extend(read);
+        if at_once || state.items.len() >= AHEAD_HALF {
+            self.queue.tell(state);
+        }
+    }
+}
+
+impl<S: Snapshot> RunStream<S> {
+    pub(super) fn new(pairs: Pairs<impl Source<Snapshot = S>>) -> Result<Self> {
+        let (queue, spare) = (Queue::new(), Arc::new(Spare(Mutex::default())));
+        let reading =
+            Reading { queue: Arc::clone(&queue), spare: Arc::clone(&spare), room: (0, 0, 0) };
+        start("hedgerow-stream", move || reading.run(pairs))?;
         Ok(Self { queue, spare })
     }
 
-    /// The next batch, or how the task is woken when there is one.
-    pub fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Batch>>> {
+    /// The next run, or how the task is woken when there is one.
+    pub fn poll_run(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Run<S>>>> {
         let mut state = self.queue.lock();
-        if let Some(batch) = state.items.pop_front() {
+        if let Some(run) = state.items.pop_front() {
             if state.items.len() <= AHEAD_HALF {
                 self.queue.tell(state);
             }
-            return Poll::Ready(Some(batch));
+            return Poll::Ready(Some(run));
         }
         if state.is_ended {
             return Poll::Ready(None);
@@ -159,32 +228,35 @@ impl BatchStream {
         Poll::Pending
     }
 
-    /// The next batch; `None` after the last one.
+    /// The next run; `None` after the last one.
     ///
     /// # Errors
     /// As [`Pairs::event`](super::Pairs::event); nothing follows.
-    pub async fn next_batch(&mut self) -> Result<Option<Batch>> {
-        poll_fn(|context| self.poll_batch(context)).await.transpose()
+    pub async fn next_run(&mut self) -> Result<Option<Run<S>>> {
+        poll_fn(|context| self.poll_run(context)).await.transpose()
     }
 
-    /// Puts the next batch in the place of one, whose memory is filled again; false after the last
+    /// Puts the next run in the place of one, whose memory is filled again; false after the last
     /// one.
     ///
     /// # Errors
-    /// As [`BatchStream::next_batch`].
-    pub async fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
-        let Some(next) = self.next_batch().await? else { return Ok(false) };
-        self.spare.put(std::mem::replace(batch, next));
-        Ok(true)
+    /// As [`RunStream::next_run`].
+    pub async fn fill(&mut self, run: &mut Run<S>) -> Result<bool> {
+        // The snapshot is not kept while there is nothing to be read.
+        self.spare.put(std::mem::take(run));
+        let next = self.next_run().await?;
+        let is_more = next.is_some();
+        *run = next.unwrap_or_default();
+        Ok(is_more)
     }
 
     /// One pair after the other.
-    pub fn into_pairs(self) -> PairStream {
-        PairStream { batches: self, batch: Arc::default(), n: 0 }
+    pub fn into_pairs(self) -> PairStream<S> {
+        PairStream { runs: self, run: None, n: 0, len: 0 }
     }
 }
 
-impl Drop for BatchStream {
+impl<S: Snapshot> Drop for RunStream<S> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.is_dropped = true;
@@ -192,77 +264,108 @@ impl Drop for BatchStream {
     }
 }
 
-/// A pair of a batch, which it keeps.
-#[derive(Clone, Debug)]
-pub struct BatchPair {
-    batch: Arc<Batch>,
+/// A pair of a [`PairStream`], which stays readable as long as this is kept: also after the stream
+/// and the handle of the store are gone. It keeps the [`Run`] that it was read in, and so, in the
+/// tree engine, the snapshot.
+pub struct RunPair<S: Snapshot> {
+    run: Kept<Run<S>>,
     n: usize,
 }
 
-impl BatchPair {
+impl<S: Snapshot> RunPair<S> {
     /// The key.
     #[inline]
-    pub fn key(&self) -> &[u8] {
-        self.batch.get(self.n).unwrap_or_default().0
+    pub fn key(&self) -> Bytes<'_> {
+        self.run.get(self.n).unwrap_or_default().0
     }
 
     /// The value.
     #[inline]
-    pub fn value(&self) -> &[u8] {
-        self.batch.get(self.n).unwrap_or_default().1
+    pub fn value(&self) -> Bytes<'_> {
+        self.run.get(self.n).unwrap_or_default().1
+    }
+
+    /// A copy of key and value, which keeps nothing.
+    pub fn to_owned(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.key().to_vec(), self.value().to_vec())
     }
 }
 
-/// The pairs of a store, one after the other, for any executor; made by
-/// [`BatchStream::into_pairs`]. With the feature `futures` it is a `futures_core::Stream`.
-pub struct PairStream {
-    batches: BatchStream,
-    batch: Arc<Batch>,
-    n: usize,
+impl<S: Snapshot> Clone for RunPair<S> {
+    fn clone(&self) -> Self {
+        Self { run: self.run.clone(), n: self.n }
+    }
 }
 
-impl PairStream {
+impl<S: Snapshot> fmt::Debug for RunPair<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunPair").field("key", &self.key()).field("value", &self.value()).finish()
+    }
+}
+
+/// The pairs of a store, one after the other, for any executor; made by [`RunStream::into_pairs`].
+/// With the feature `futures` it is a `futures_core::Stream`.
+pub struct PairStream<S: Snapshot> {
+    runs: RunStream<S>,
+    run: Option<Lender<Run<S>>>,
+    /// The next pair of it, and how many it has.
+    n: usize,
+    len: usize,
+}
+
+impl<S: Snapshot> PairStream<S> {
     /// The next pair, or how the task is woken when there is one.
     #[inline]
-    pub fn poll_pair(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<BatchPair>>> {
-        while self.n == self.batch.len() {
-            match self.batches.poll_batch(context) {
-                Poll::Ready(Some(Ok(batch))) => {
-                    let used = std::mem::replace(&mut self.batch, Arc::new(batch));
-                    self.n = 0;
-                    // Unless the caller still has a pair of it.
-                    Arc::into_inner(used).into_iter().for_each(|used| self.batches.spare.put(used));
-                }
+    pub fn poll_pair(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RunPair<S>>>> {
+        loop {
+            if let Some(run) = &mut self.run
+                && self.n < self.len
+            {
+                self.n += 1;
+                return Poll::Ready(Some(Ok(RunPair { run: run.lend(), n: self.n - 1 })));
+            }
+            match self.poll_run(context) {
+                Poll::Ready(Some(Ok(()))) => {}
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,
             }
         }
-        self.n += 1;
-        Poll::Ready(Some(Ok(BatchPair { batch: Arc::clone(&self.batch), n: self.n - 1 })))
+    }
+
+    /// Lets go of the run that was read, unless the caller has a pair of it, and takes the next
+    /// one.
+    #[inline(never)]
+    fn poll_run(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<()>>> {
+        let used = self.run.take().and_then(Lender::into_inner);
+        used.into_iter().for_each(|run| self.runs.spare.put(run));
+        self.runs.poll_run(context).map_ok(|run| {
+            (self.n, self.len) = (0, run.len());
+            self.run = Some(Lender::new(run));
+        })
     }
 
     /// The next pair; `None` after the last one.
     ///
     /// # Errors
-    /// As [`BatchStream::next_batch`].
-    pub async fn next_pair(&mut self) -> Result<Option<BatchPair>> {
+    /// As [`RunStream::next_run`].
+    pub async fn next_pair(&mut self) -> Result<Option<RunPair<S>>> {
         poll_fn(|context| self.poll_pair(context)).await.transpose()
     }
 }
 
 #[cfg(feature = "futures")]
-impl futures_core::Stream for BatchStream {
-    type Item = Result<Batch>;
+impl<S: Snapshot> futures_core::Stream for RunStream<S> {
+    type Item = Result<Run<S>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_batch(context)
+        self.poll_run(context)
     }
 }
 
 #[cfg(feature = "futures")]
-impl futures_core::Stream for PairStream {
-    type Item = Result<BatchPair>;
+impl<S: Snapshot> futures_core::Stream for PairStream<S> {
+    type Item = Result<RunPair<S>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_pair(context)
@@ -464,3 +567,7 @@ fn settle<T: Target>(
         });
     }
 }
+
+#[cfg(test)]
+#[path = "task/tests.rs"]
+mod tests;

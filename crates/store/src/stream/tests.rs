@@ -460,14 +460,14 @@ fn asynchronous_streams_give_all_and_let_go() {
         found.push((pair.key().to_vec(), pair.value().to_vec()));
     }
     assert_eq!(found, all);
-    let (mut stream, mut batch) = (Scan::new("t").stream(&store).unwrap(), Batch::default());
+    let (mut stream, mut run) = (Scan::new("t").stream(&store).unwrap(), Run::default());
     let mut found = Vec::new();
-    while block_on(stream.fill(&mut batch)).unwrap() {
-        found.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    while block_on(stream.fill(&mut run)).unwrap() {
+        found.extend(run.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
     }
     assert_eq!(found, all);
     let mut stream = Scan::new("t").stream(&store).unwrap();
-    assert!(!block_on(stream.next_batch()).unwrap().unwrap().is_empty());
+    assert!(!block_on(stream.next_run()).unwrap().unwrap().is_empty());
     drop((pairs, stream));
     while !store.readers().unwrap().is_empty() {
         std::thread::sleep(Duration::from_millis(1));

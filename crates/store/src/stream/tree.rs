@@ -42,6 +42,8 @@ impl Snapshot for ReadTxn {
     type Item<'t> = Entry<'t>;
     type Walk<'t> = TreeWalk<'t>;
 
+    const LENDS: bool = true;
+
     fn commit(&self) -> u64 {
         self.id()
     }
@@ -259,16 +261,10 @@ impl<'t> Iterator for TreeWalk<'t> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        // As usual: the next pair is in the same leaf, and is given as it is.
-        if let Way::Each(range) = &mut self.way
-            && self.left > 0
-            && !self.keys_only
-            && let Some(entry) = range.next_here()
-        {
-            self.left -= 1;
-            return Some(Ok(entry));
+        match self.next_here() {
+            Some(entry) => Some(Ok(entry)),
+            None => self.next_slow(),
         }
-        self.next_slow()
     }
 
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
@@ -284,6 +280,14 @@ impl<'t> TreeWalk<'t> {
     fn next_slow(&mut self) -> Option<Result<Entry<'t>>> {
         self.left = self.left.checked_sub(1)?;
         let entry = match &mut self.way {
+            // The first part of `next` was tried before.
+            Way::Each(range) if !self.keys_only => {
+                let entry = range.next_elsewhere();
+                if matches!(entry, Some(Err(_))) {
+                    self.left = 0;
+                }
+                return entry;
+            }
             Way::Each(range) => range.next(),
             Way::Keys(keys) => keys.next().transpose(),
         };
@@ -320,6 +324,68 @@ impl DoubleEndedIterator for TreeWalk<'_> {
 }
 
 impl<'t> Walk<'t> for TreeWalk<'t> {
+    type Given = Entry<'t>;
+
+    /// As usual: the next pair is in the same leaf, and is given as it is.
+    #[inline(always)]
+    fn next_here(&mut self) -> Option<Entry<'t>> {
+        let Way::Each(range) = &mut self.way else { return None };
+        if self.left == 0 || self.keys_only {
+            return None;
+        }
+        let entry = range.next_here()?;
+        self.left -= 1;
+        Some(entry)
+    }
+
+    /// Leaf by leaf, in the direction in which most streams are read.
+    fn gather(
+        &mut self,
+        backwards: bool,
+        pairs: &mut Vec<Entry<'t>>,
+        (most, bytes): (usize, u64),
+        mut see: impl FnMut(&Entry<'t>),
+    ) -> Result<(u64, bool)> {
+        let mut size = 0;
+        while pairs.len() < most && size < bytes {
+            let before = pairs.len();
+            match &mut self.way {
+                Way::Each(range) if !self.keys_only && !backwards => {
+                    let take = |entry: &Entry<'t>| {
+                        see(entry);
+                        pairs.push(*entry);
+                        size += entry.bytes();
+                        size < bytes
+                    };
+                    let taken = range.next_run(self.left.min((most - before) as u64), take);
+                    self.left = taken.as_ref().map_or(0, |taken| self.left - taken);
+                    taken?;
+                }
+                _ => {
+                    let next = if backwards { self.next_back() } else { self.next() };
+                    let next = next.transpose()?;
+                    next.iter().for_each(&mut see);
+                    size += next.map_or(0, |entry| entry.bytes());
+                    pairs.extend(next);
+                }
+            }
+            if pairs.len() == before {
+                return Ok((size, true));
+            }
+        }
+        Ok((size, false))
+    }
+
+    #[inline]
+    fn see<T>(
+        &mut self,
+        backwards: bool,
+        see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T,
+    ) -> Option<Result<T>> {
+        let entry = if backwards { self.next_back() } else { self.next() };
+        entry.map(|entry| entry.map(|entry| see(entry.key, entry.value)))
+    }
+
     fn remaining(&self) -> Option<u64> {
         let left = match &self.way {
             Way::Each(range) => range.len() as u64,

@@ -280,6 +280,9 @@ impl<'t> Diff<'t> {
                 }
                 continue;
             }
+            if !self.is_apart {
+                self.old.pass_same(&mut self.new)?;
+            }
             let [old_tree, new_tree] = &self.trees;
             let old = Pair::within(&mut self.old, old_tree, &self.high)?;
             let new = Pair::within(&mut self.new, new_tree, &self.high)?;

@@ -85,12 +85,41 @@ impl<'t, S: Snapshot> Range<'t, S> {
 
     #[inline(never)]
     fn next_slow(&mut self) -> Option<Result<Entry<'t>>> {
+        self.next_elsewhere()
+    }
+
+    /// The next entry, if it is not in the same leaf: the rest of `next`.
+    #[inline(always)]
+    pub(crate) fn next_elsewhere(&mut self) -> Option<Result<Entry<'t>>> {
         if self.left == 0 {
             return None;
         }
         let step = self.step();
         self.passed += 1;
         self.give(1, step)
+    }
+
+    /// Calls `take` with the next entries until it returns false: at most this many, and none from
+    /// the leaf of the first one to another. How many these are: 0 after the last one.
+    #[inline(always)]
+    pub(crate) fn next_run(
+        &mut self,
+        most: u64,
+        mut take: impl FnMut(&Entry<'t>) -> bool,
+    ) -> Result<u64> {
+        let most = most.min(self.left);
+        if most == 0 {
+            return Ok(0);
+        }
+        let taken = if self.front_began {
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            self.front.next_run(self.txn, most, |_, entry| take(entry)).map(|taken| taken as u64)
+        } else {
+            self.step().map(|entry| entry.map_or(0, |entry| u64::from(take(&entry)).max(1)))
+        };
+        let taken = taken.inspect_err(|_| self.left = 0)?;
+        (self.passed, self.left) = (self.passed + taken, self.left - taken);
+        Ok(taken)
     }
 
     fn step(&mut self) -> Result<Option<Entry<'t>>> {

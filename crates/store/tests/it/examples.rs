@@ -1,5 +1,8 @@
 //! The programs of `examples/`: each asserts what it shows and has a test that runs it.
 
+#[cfg(feature = "arrow")]
+#[path = "../../examples/arrow_batches.rs"]
+mod arrow_batches;
 #[path = "../../examples/basic.rs"]
 mod basic;
 #[path = "../../examples/cache_by_follow.rs"]

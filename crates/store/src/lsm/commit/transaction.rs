@@ -17,9 +17,10 @@ use crate::lsm::db::Db;
 use crate::lsm::engine::Inner;
 use crate::lsm::entry::{KEYSPACE_BYTES, full_key, full_range};
 use crate::lsm::keyspace::Keyspace;
-use crate::lsm::read::range::{Ends, Part, Walk, Way};
+use crate::lsm::read::range::{Ends, Part, Walk, Way, owned};
 use crate::lsm::read::search::Value;
 use crate::lsm::read::view::View;
+use crate::lsm::read::window::Piece;
 use crate::{Error, Result};
 
 /// Reads and writes that apply together, as if no other commit had happened between its first read
@@ -286,13 +287,13 @@ impl Iterator for TransactionRange<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.ends.next(|| OwnWay::new(self.txn, &self.part, false))
+        self.ends.next(|| OwnWay::new(self.txn, &self.part, false), owned)
     }
 }
 
 impl DoubleEndedIterator for TransactionRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.ends.next_back(|| OwnWay::new(self.txn, &self.part, true))
+        self.ends.next_back(|| OwnWay::new(self.txn, &self.part, true), owned)
     }
 }
 
@@ -340,7 +341,7 @@ impl<'t> OwnWay<'t> {
     fn fetch(&mut self) -> Result<()> {
         self.theirs = None;
         while let Some(stored) = &mut self.stored {
-            let Some((key, value)) = stored.step()? else {
+            let Some((key, value)) = stored.step(owned)? else {
                 self.stored = None;
                 self.saw(None);
                 return Ok(());
@@ -369,7 +370,7 @@ impl<'t> OwnWay<'t> {
 }
 
 impl Walk for OwnWay<'_> {
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn step<T>(&mut self, see: impl FnOnce(Piece<'_>, Piece<'_>) -> T) -> Result<Option<T>> {
         loop {
             let own_is_next = match (self.own.last(), &self.theirs) {
                 (Some((own, _)), Some((theirs, _))) => (*own < theirs.as_slice()) != self.backwards,
@@ -379,12 +380,12 @@ impl Walk for OwnWay<'_> {
                 let Some((mut key, value)) = self.theirs.take() else { return Ok(None) };
                 self.fetch()?;
                 key.drain(..KEYSPACE_BYTES);
-                return Ok(Some((key, value)));
+                return Ok(Some(see(key.into(), value.into())));
             }
             if let Some((key, Some(at))) = self.own.pop() {
                 let value = &self.txn.batch.body[at];
-                let value = if self.part.with_values() { value.to_vec() } else { vec![] };
-                return Ok(Some((key[KEYSPACE_BYTES..].to_vec(), value)));
+                let value = if self.part.with_values() { value } else { &[] };
+                return Ok(Some(see(key[KEYSPACE_BYTES..].into(), value.into())));
             }
         }
     }

@@ -124,7 +124,7 @@ impl Newer {
     fn next_deleted(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             if let Some(way) = &mut self.deleted
-                && let Some((key, _)) = way.step()?
+                && let Some(key) = way.step(|key, _| key.into_owned())?
             {
                 return Ok(Some(key));
             }

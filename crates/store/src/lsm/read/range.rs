@@ -1,10 +1,11 @@
 //! The entries of a range of keys in order, from both ends.
 
+use std::borrow::Cow;
 use std::iter::FusedIterator;
 
 use super::cursor::{Cursor, Stored};
 use super::view::View;
-use super::window::Window;
+use super::window::{Piece, Window};
 use crate::Result;
 use crate::key::KeyRange;
 use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_range};
@@ -14,8 +15,8 @@ pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 /// A way through a range from one of its ends.
 pub(crate) trait Walk {
-    /// The next pair in the direction of the walk; `None` after the last one.
-    fn step(&mut self) -> Result<Option<Pair>>;
+    /// Shows the next pair in the direction of the walk; `None` after the last one.
+    fn step<T>(&mut self, see: impl FnOnce(Piece<'_>, Piece<'_>) -> T) -> Result<Option<T>>;
 }
 
 /// A range that is walked from one end, or from both until they meet.
@@ -46,44 +47,57 @@ fn keep(kept: &mut Option<Vec<u8>>, key: &[u8]) {
 }
 
 impl<W: Walk> Ends<W> {
-    /// The first pair that is left; `make` begins a walk from the front.
-    pub(crate) fn next(&mut self, make: impl FnOnce() -> Result<W>) -> Option<Result<Pair>> {
-        let Self { front, back_key, is_over, .. } = self;
-        let meets = |key: &[u8]| back_key.as_deref().is_some_and(|back| key >= back);
-        let pair = step(front, is_over, make, meets);
-        if let Some(Ok((key, _))) = &pair {
-            keep(&mut self.front_key, key);
-        }
-        self.end_after(pair)
+    /// Shows the first pair that is left; `make` begins a walk from the front.
+    pub(crate) fn next<T>(
+        &mut self,
+        make: impl FnOnce() -> Result<W>,
+        see: impl FnOnce(Piece<'_>, Piece<'_>) -> T,
+    ) -> Option<Result<T>> {
+        let Self { front, front_key, back_key, is_over, .. } = self;
+        let seen = step(front, *is_over, make, |key, value| {
+            let meets = back_key.as_deref().is_some_and(|back| *key >= *back);
+            (!meets).then(|| {
+                keep(front_key, &key);
+                see(key, value)
+            })
+        });
+        self.end_after(seen)
     }
 
-    /// The last pair that is left; `make` begins a walk from the back.
-    pub(crate) fn next_back(&mut self, make: impl FnOnce() -> Result<W>) -> Option<Result<Pair>> {
-        let Self { back, front_key, is_over, .. } = self;
-        let meets = |key: &[u8]| front_key.as_deref().is_some_and(|front| key <= front);
-        let pair = step(back, is_over, make, meets);
-        if let Some(Ok((key, _))) = &pair {
-            keep(&mut self.back_key, key);
-        }
-        self.end_after(pair)
+    /// Shows the last pair that is left; `make` begins a walk from the back.
+    pub(crate) fn next_back<T>(
+        &mut self,
+        make: impl FnOnce() -> Result<W>,
+        see: impl FnOnce(Piece<'_>, Piece<'_>) -> T,
+    ) -> Option<Result<T>> {
+        let Self { back, back_key, front_key, is_over, .. } = self;
+        let seen = step(back, *is_over, make, |key, value| {
+            let meets = front_key.as_deref().is_some_and(|front| *key <= *front);
+            (!meets).then(|| {
+                keep(back_key, &key);
+                see(key, value)
+            })
+        });
+        self.end_after(seen)
     }
 
     /// After the last pair, or a failure, nothing follows, and nothing is held.
-    fn end_after(&mut self, pair: Option<Result<Pair>>) -> Option<Result<Pair>> {
-        if !matches!(pair, Some(Ok(_))) {
+    fn end_after<T>(&mut self, seen: Option<Result<T>>) -> Option<Result<T>> {
+        if !matches!(seen, Some(Ok(_))) {
             (self.front, self.back, self.is_over) = (None, None, true);
         }
-        pair
+        seen
     }
 }
 
-fn step<W: Walk>(
+/// A step of a walk; `see` answers nothing if the pair is one that the other end has given.
+fn step<W: Walk, T>(
     walk: &mut Option<W>,
-    is_over: &bool,
+    is_over: bool,
     make: impl FnOnce() -> Result<W>,
-    meets: impl FnOnce(&[u8]) -> bool,
-) -> Option<Result<Pair>> {
-    if *is_over {
+    see: impl FnOnce(Piece<'_>, Piece<'_>) -> Option<T>,
+) -> Option<Result<T>> {
+    if is_over {
         return None;
     }
     let walk = match walk {
@@ -93,7 +107,12 @@ fn step<W: Walk>(
             Err(error) => return Some(Err(error)),
         },
     };
-    walk.step().transpose().filter(|pair| !pair.as_ref().is_ok_and(|(key, _)| meets(key)))
+    walk.step(see).map(Option::flatten).transpose()
+}
+
+/// A pair that its taker keeps.
+pub(crate) fn owned(key: Piece<'_>, value: Piece<'_>) -> Pair {
+    (key.into_owned(), value.into_owned())
 }
 
 /// The entries of a range of keys in order, from both ends: an iterator.
@@ -143,6 +162,21 @@ impl Range {
         self
     }
 
+    /// Shows the next pair from the front or the back, without a copy where it can be lent.
+    #[inline]
+    pub(crate) fn see<T>(
+        &mut self,
+        at_back: bool,
+        see: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Option<Result<T>> {
+        let (ends, part) = (&mut self.ends, &self.part);
+        let see = |key: Piece<'_>, value: Piece<'_>| see(&key, &value);
+        match at_back {
+            false => ends.next(|| part.walk(false), see),
+            true => ends.next_back(|| part.walk(true), see),
+        }
+    }
+
     /// The last key that was given from the front, or from the back; `None` if there is none yet.
     pub(crate) fn reached(&self, at_back: bool) -> Option<&[u8]> {
         let Ends { front_key, back_key, .. } = &self.ends;
@@ -154,13 +188,13 @@ impl Iterator for Range {
     type Item = Result<Pair>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.ends.next(|| self.part.walk(false))
+        self.ends.next(|| self.part.walk(false), owned)
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.ends.next_back(|| self.part.walk(true))
+        self.ends.next_back(|| self.part.walk(true), owned)
     }
 }
 
@@ -240,18 +274,35 @@ impl Way {
         Ok(true)
     }
 
-    /// The next entry as it stands in its source, with the user's key; `None` after the last one.
-    fn advance(&mut self) -> Result<Option<Stored>> {
+    /// Moves to the next entry; false after the last one.
+    fn advance(&mut self) -> Result<bool> {
         // It is over also after a failure.
         let state = std::mem::replace(&mut self.state, State::Over);
         if !self.move_on(state)? {
-            return Ok(None);
+            return Ok(false);
         }
         let (from, to) = (self.part.from.as_slice(), self.part.to.as_slice());
-        let here = self.cursor.here().filter(|(full, ..)| (from..to).contains(full));
-        let Some((full, kind, value)) = here else { return Ok(None) };
-        self.state = State::Inside;
-        Ok(Some(Stored { key: full[KEYSPACE_BYTES..].to_vec(), kind, value: value.to_vec() }))
+        let is_inside = self.cursor.here().is_some_and(|(full, ..)| (from..to).contains(&full));
+        if is_inside {
+            self.state = State::Inside;
+        }
+        Ok(is_inside)
+    }
+
+    /// The entry to which it moved, as it stands in its source, with the user's key.
+    fn here(&self) -> (&[u8], Kind, &[u8]) {
+        let (full, kind, value) = self.cursor.here().unwrap_or((&[], Kind::Tombstone, &[]));
+        (full.get(KEYSPACE_BYTES..).unwrap_or_default(), kind, value)
+    }
+
+    /// A copy of the next entry; `None` after the last one.
+    fn advance_to_copy(&mut self) -> Result<Option<Stored>> {
+        Ok(self.advance()?.then(|| self.copy_here()))
+    }
+
+    fn copy_here(&self) -> Stored {
+        let (key, kind, value) = self.here();
+        Stored { key: key.to_vec(), kind, value: value.to_vec() }
     }
 
     /// Collects entries whose values are read together.
@@ -260,7 +311,7 @@ impl Way {
         let mut next = first;
         while let Ok(Some(Stored { key, kind, value })) = next {
             self.coming.add(key, kind, value);
-            next = if self.coming.is_full() { Ok(None) } else { self.advance() };
+            next = if self.coming.is_full() { Ok(None) } else { self.advance_to_copy() };
         }
         // Reported after the entries that were found before it.
         if let Err(error) = next {
@@ -271,23 +322,28 @@ impl Way {
 
 impl Walk for Way {
     /// The next entry with its value; a separated one is read together with those that follow.
-    fn step(&mut self) -> Result<Option<Pair>> {
+    fn step<T>(&mut self, see: impl FnOnce(Piece<'_>, Piece<'_>) -> T) -> Result<Option<T>> {
         loop {
-            if let Some(ready) = self.window.next(self.cursor.view())? {
-                return Ok(Some(ready));
+            if let Some((key, value)) = self.window.next(self.cursor.view())? {
+                return Ok(Some(see(Cow::Owned(key), value)));
             }
             if self.coming.is_empty() {
-                let Some(first) = self.advance()? else { return Ok(None) };
-                if !self.part.with_values || first.kind != Kind::Separated {
-                    let value = if self.part.with_values { first.value } else { Vec::new() };
-                    return Ok(Some((first.key, value)));
+                if !self.advance()? {
+                    return Ok(None);
                 }
+                let with_values = self.part.with_values;
+                let (key, kind, value) = self.here();
+                if !with_values || kind != Kind::Separated {
+                    let value = if with_values { value } else { &[] };
+                    return Ok(Some(see(Cow::Borrowed(key), Cow::Borrowed(value))));
+                }
+                let first = self.copy_here();
                 self.collect(Ok(Some(first)));
             }
             std::mem::swap(&mut self.window, &mut self.coming);
             if self.window.is_large() {
                 // Before the reads of this window have ended, so that the device always has some.
-                let first = self.advance();
+                let first = self.advance_to_copy();
                 self.collect(first);
                 self.coming.begin_reading(self.cursor.view());
             }

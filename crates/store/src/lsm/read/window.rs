@@ -5,6 +5,7 @@
 //! limit has for it. If a few reads bring all values of a window, they are begun while the window
 //! before it is handed out.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ const ENTRIES_MIN: usize = 8;
 const ENTRIES_MAX: usize = 4096;
 /// About how much memory an entry of the window takes besides its value.
 const ENTRY_BYTES: usize = 128;
+
+/// A key, or a value, as a way through a range comes to it: lent where it stands, or given away.
+pub(crate) type Piece<'w> = Cow<'w, [u8]>;
 
 /// The entries ahead of a scan.
 pub(crate) struct Window {
@@ -77,20 +81,21 @@ impl Window {
         Self { entries, values, early, spare, failure, entries_max, bytes_max, bytes, charge }
     }
 
-    /// The next entry and its value; one that could not be read with the others is read now.
+    /// The next entry and its value, which is lent where it was read with the others; one that
+    /// could not be is read now.
     ///
     /// # Errors
     /// If that fails too; and after the last entry, what ended the window.
-    pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Piece<'_>)>> {
         let Some(Pending { key, value }) = self.entries.pop_front() else {
             return self.failure.take().map_or(Ok(None), Err);
         };
         let value = match value {
             Content::Here(value) => value,
-            Content::Read(range) => self.values[range].to_vec(),
+            Content::Read(range) => return Ok(Some((key, Cow::Borrowed(&self.values[range])))),
             Content::Pointer(value) => view.value(Kind::Separated, &value)?.unwrap_or_default(),
         };
-        Ok(Some((key, value)))
+        Ok(Some((key, Cow::Owned(value))))
     }
 
     /// Whether nothing is left of it.

@@ -34,8 +34,16 @@ impl Run {
         if self.is_barred {
             return false;
         }
-        self.len = if key > before { self.len.saturating_add(1) } else { 0 };
-        self.len >= RUN
+        if self.len < RUN {
+            self.len = if key > before { self.len + 1 } else { 0 };
+        }
+        // From then on appending itself tells whether they still do.
+        self.len == RUN
+    }
+
+    /// A pair could not be appended.
+    fn ends(&mut self, before: &[u8], key: &[u8]) {
+        (self.len, self.is_barred) = (0, key > before);
     }
 }
 
@@ -43,20 +51,11 @@ impl TreeTxn {
     fn put(&mut self, before: &[u8], key: &[u8], value: &[u8]) -> Result<()> {
         if self.run.takes(before, key) {
             match self.txn.append(self.table, key, value) {
-                Err(Error::NotLast) => self.run.is_barred = true,
+                Err(Error::NotLast) => self.run.ends(before, key),
                 done => return done,
             }
         }
         self.txn.put(self.table, key, value)
-    }
-
-    /// Stores a pair of which the key (or the pair) is not there; what is there, otherwise.
-    fn put_new(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
-        if self.has_duplicates {
-            let is_new = self.txn.put_pair(self.table, key, value)?;
-            return Ok((!is_new).then(|| value.to_vec()));
-        }
-        Ok(self.txn.put_new(self.table, key, value)?.map(|old| old.to_vec()))
     }
 }
 
@@ -87,9 +86,15 @@ impl sealed::Sealed for Store {
         let table = own.table;
         match mode {
             Mode::Put => own.put(before, key, value)?,
+            Mode::New if own.has_duplicates => {
+                if !own.txn.put_pair(table, key, value)? {
+                    rejected(Rejected { key, value, old: Some(value) })?;
+                    return Ok(false);
+                }
+            }
             Mode::New => {
-                if let Some(old) = own.put_new(key, value)? {
-                    rejected(Rejected { key, value, old: Some(&old) })?;
+                if let Some(old) = own.txn.put_new(table, key, value)? {
+                    rejected(Rejected { key, value, old: Some(&old.to_cow()) })?;
                     return Ok(false);
                 }
             }

@@ -162,6 +162,31 @@ impl<'t> Walk<'t> {
         self.leave(0)
     }
 
+    /// Passes over the pairs that two ways have before them byte for byte, in one leaf of each; but
+    /// not over the last pair of a leaf.
+    pub(super) fn pass_same(&mut self, other: &mut Self) -> Result<()> {
+        let is_on = |walk: &Self| walk.is_open && !walk.is_done && walk.value == 0;
+        if !is_on(self) || !is_on(other) {
+            return Ok(());
+        }
+        let (page, of_other) = (self.page(0)?, other.page(0)?);
+        if page.shared() != of_other.shared() {
+            return Ok(());
+        }
+        let (first, first_of_other) = (self.steps[0].slot, other.steps[0].slot);
+        let left = (page.len() - first).min(of_other.len() - first_of_other);
+        let is_same = |n: &usize| match page.plain_record(first + n) {
+            Some(record) => of_other.plain_record(first_of_other + n) == Some(record),
+            None => false,
+        };
+        let passed = (0..left - 1).take_while(is_same).count();
+        if passed > 0 {
+            self.stand(page, first + passed);
+            other.stand(of_other, first_of_other + passed);
+        }
+        Ok(())
+    }
+
     /// Goes from before the root to the first pair whose key is at or after `key`, or with
     /// `Side::Last` to the first one after all pairs of that key.
     pub(super) fn seek(&mut self, form: &Form, key: &[u8], side: Side<'_>) -> Result<()> {

@@ -1,0 +1,205 @@
+//! Asynchronous streams of both engines: what they give, how long it lives, and what it keeps.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crate::lsm::{Db, Options};
+use crate::stream::{Run, RunPair, Scan, Sink, Snapshot, Source, Target, Values};
+use crate::tree::{Snapshot as _, Store, TableOptions};
+
+type Owned = (Vec<u8>, Vec<u8>);
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls a task until it is done.
+fn block_on<T>(task: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut task = pin!(task);
+    loop {
+        match task.as_mut().poll(&mut context) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Keys of several lengths that share their beginnings, and values that lie in the leaf, that need
+/// pages of their own, or that are empty.
+fn pair(n: u32) -> Owned {
+    let key = [&b"some/folder/"[..], &n.to_be_bytes(), &vec![7; n as usize % 60]].concat();
+    let len = [0, 100, 3_000, 20_000, 1, 150_000][n as usize % 6] / (1 + n as usize % 5);
+    (key, vec![n as u8; len])
+}
+
+fn fill(target: &impl Target, pairs: u32) -> Vec<Owned> {
+    let mut sink = Sink::new(target, "t").unwrap();
+    let all: Vec<Owned> = (0..pairs).map(pair).collect();
+    assert!(all.iter().all(|(key, value)| sink.put(key, value).unwrap()));
+    sink.finish().unwrap();
+    all
+}
+
+fn store(page_size: u32) -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::builder().page_size(page_size).create(folder.path().join("store"));
+    (folder, store.unwrap())
+}
+
+fn db() -> (tempfile::TempDir, Db) {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Options::new().create(true).open(folder.path().join("db")).unwrap();
+    (folder, db)
+}
+
+fn in_runs<S: Source>(source: &S, scan: &Scan) -> Vec<Owned> {
+    let (mut stream, mut run) = (scan.stream(source).unwrap(), Run::default());
+    let mut found = Vec::new();
+    while block_on(stream.fill(&mut run)).unwrap() {
+        assert!(!run.is_empty());
+        found.extend(run.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    }
+    assert!(run.is_empty());
+    found
+}
+
+fn in_pairs<S: Source>(source: &S, scan: &Scan) -> Vec<RunPair<S::Snapshot>> {
+    let mut stream = scan.stream(source).unwrap().into_pairs();
+    let mut found = Vec::new();
+    while let Some(pair) = block_on(stream.next_pair()).unwrap() {
+        found.push(pair);
+    }
+    assert!(block_on(stream.next_pair()).unwrap().is_none(), "it stays at its end");
+    found
+}
+
+fn owned<S: Snapshot>(pairs: &[RunPair<S>]) -> Vec<Owned> {
+    pairs.iter().map(RunPair::to_owned).collect()
+}
+
+fn gives_all(source: &impl Source, all: &[Owned]) {
+    let backwards: Vec<Owned> = all.iter().rev().cloned().collect();
+    let keys: Vec<Owned> = all.iter().map(|(key, _)| (key.clone(), Vec::new())).collect();
+    let scan = Scan::new("t");
+    for (scan, wanted) in [
+        (scan.clone(), all),
+        (scan.clone().reverse(), &backwards),
+        (scan.clone().keys_only(), &keys),
+        (scan.clone().skip(5).limit(100), &all[5..105]),
+        (scan.clone().park_after(Duration::from_secs(60)), all),
+        (scan.renewal(crate::stream::Renewal::never().pairs(100)), all),
+    ] {
+        assert!(in_runs(source, &scan) == wanted);
+        assert!(owned(&in_pairs(source, &scan)) == wanted);
+    }
+}
+
+#[test]
+fn each_engine_gives_all() {
+    for page_size in [4096, 65536] {
+        let (_folder, store) = store(page_size);
+        gives_all(&store, &fill(&store, 3_000));
+    }
+    let (_folder, db) = db();
+    let all = fill(&db, 3_000);
+    gives_all(&db, &all);
+    db.compact().unwrap();
+    gives_all(&db, &all);
+}
+
+#[test]
+fn duplicates_are_given_one_by_one() {
+    let (_folder, store) = store(4096);
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    let mut all = Vec::new();
+    for (key, value) in (0..200_u16).flat_map(|key| (0..key % 40).map(move |value| (key, value))) {
+        all.push((key.to_be_bytes().to_vec(), [b"value ", &value.to_be_bytes()[..]].concat()));
+    }
+    all.iter().for_each(|(key, value)| txn.put(table, key, value).unwrap());
+    txn.commit().unwrap();
+    assert_eq!(in_runs(&store, &Scan::new("t")), all);
+    let first = Scan::new("t").values(Values::First);
+    assert_eq!(owned(&in_pairs(&store, &first)).len(), 200 - 200_usize.div_ceil(40));
+}
+
+#[test]
+fn pairs_outlive_the_stream_and_the_store() {
+    let (folder, first) = store(4096);
+    let (_folder, second) = db();
+    let all = fill(&first, 2_500);
+    fill(&second, 2_500);
+    let (ours, theirs) = (in_pairs(&first, &Scan::new("t")), in_pairs(&second, &Scan::new("t")));
+    let again = ours.clone();
+    // Whatever is written later is not in what they keep.
+    let mut txn = first.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    txn.clear_table(table).unwrap();
+    txn.commit().unwrap();
+    fill(&first, 10);
+    drop((first, second));
+    std::fs::remove_dir_all(folder.path().join("store")).ok();
+    let of_another = std::thread::spawn(move || owned(&again)).join().unwrap();
+    assert!(owned(&ours) == all && owned(&theirs) == all && of_another == all);
+}
+
+fn wait_for(what: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !what() {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_snapshot_is_kept_as_long_as_something_of_it() {
+    let (_folder, store) = store(4096);
+    fill(&store, 20_000);
+    let readers = || store.readers().unwrap().len();
+    let mut stream = Scan::new("t").stream(&store).unwrap();
+    let run = block_on(stream.next_run()).unwrap().unwrap();
+    assert_eq!(readers(), 1);
+    drop(stream);
+    // The thread ends, and what waited in the queue is gone with it.
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(readers(), 1);
+    drop(run);
+    wait_for(|| readers() == 0);
+    let mut stream = Scan::new("t").limit(9).stream(&store).unwrap().into_pairs();
+    let mut last = None;
+    while let Some(pair) = block_on(stream.next_pair()).unwrap() {
+        last = Some(pair);
+    }
+    assert_eq!(readers(), 1);
+    drop(last);
+    wait_for(|| readers() == 0);
+    drop(stream);
+}
+
+#[test]
+fn a_parked_stream_keeps_nothing() {
+    let (_folder, store) = store(4096);
+    let all = fill(&store, 20_000);
+    let scan = Scan::new("t").park_after(Duration::from_millis(20));
+    let mut stream = scan.stream(&store).unwrap();
+    let mut run = block_on(stream.next_run()).unwrap().unwrap();
+    // The consumer has a run, others wait for it, and the thread waits for the consumer.
+    wait_for(|| store.readers().unwrap().is_empty());
+    let mut found = Vec::new();
+    loop {
+        found.extend(run.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+        if !block_on(stream.fill(&mut run)).unwrap() {
+            break;
+        }
+    }
+    assert!(found == all);
+}
