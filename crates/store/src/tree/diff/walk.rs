@@ -179,7 +179,7 @@ impl<'t> Walk<'t> {
             Some(record) => of_other.plain_record(first_of_other + n) == Some(record),
             None => false,
         };
-        let passed = (0..left - 1).take_while(is_same).count();
+        let passed = (0..left.saturating_sub(1)).take_while(is_same).count();
         if passed > 0 {
             self.stand(page, first + passed);
             other.stand(of_other, first_of_other + passed);
