@@ -18,6 +18,7 @@ mod values;
 mod write;
 
 pub use ahead::{Ahead, KeyRoom, Step};
+pub use run::{Passed, Passing};
 
 /// Where a cursor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
