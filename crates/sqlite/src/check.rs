@@ -5,7 +5,8 @@ use hedgerow::tree::Snapshot as _;
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, on_body};
-use crate::cursor::{parts, rowid_of};
+use crate::cursor::parts;
+use crate::rowid::rowid_of;
 use crate::sums::{CORRUPT_ROW, Owner};
 
 /// Checks a store, and counts the entries of some trees; root 0 stands for none. A check of some

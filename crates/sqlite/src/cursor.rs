@@ -3,11 +3,13 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use hedgerow::tree::{Bytes, Cursor, Entry, Snapshot, Table};
+use hedgerow::tree::raw::Passed;
+use hedgerow::tree::{Cursor, Entry, Snapshot, Table};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Body, Conn, on_body};
+use crate::rowid::{key_of, rowid_of};
 use crate::steps::{Shown, run_in, seek_in, step_in};
 use crate::sums::{self, CORRUPT_ROW, Kind, Owner};
 
@@ -75,6 +77,8 @@ pub(crate) enum Step {
     Previous,
     /// None: the entry is shown again.
     Stay,
+    /// To the last row, of which only the number is wanted; to nowhere if that is not known.
+    LastNumber,
 }
 
 /// In which direction steps go.
@@ -97,6 +101,8 @@ pub(crate) enum Found {
     After,
 }
 
+mod last;
+
 /// A cursor.
 pub(crate) struct Position {
     root: u32,
@@ -109,6 +115,8 @@ pub(crate) struct Position {
     cursor: Option<(Table, Cursor)>,
     /// Whether an entry of an index was just deleted here: one that takes its place may be near.
     has_deleted: bool,
+    /// The number of the last row, and which change of the table put it there.
+    last: Option<(i64, u64)>,
     /// A copy of the entry's bytes, where the store may change beneath it.
     copy: Vec<u8>,
     /// By which the store knows the cursor whose leaf it has to keep in memory.
@@ -119,64 +127,6 @@ pub(crate) struct Position {
 
 /// The most rows that a cursor goes ahead: `HG_AHEAD` in `hedgerow.c`.
 const AHEAD: usize = 32;
-
-/// The key of a row: numbers order as their keys do.
-pub(crate) fn key_of(rowid: i64) -> [u8; 8] {
-    (rowid.cast_unsigned() ^ 1 << 63).to_be_bytes()
-}
-
-/// At most eight bytes as a number.
-#[inline(always)]
-fn u64_of(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => a.into(),
-        [a, b] => u16::from_be_bytes([a, b]).into(),
-        [a, b, c] => u32::from_be_bytes([0, a, b, c]).into(),
-        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
-            // The two overlap where there are fewer than eight.
-            (Some(first), Some(last)) => {
-                let front = u64::from(u32::from_be_bytes(*first));
-                front << (8 * (bytes.len() - 4)) | u64::from(u32::from_be_bytes(*last))
-            }
-            _ => 0,
-        },
-    }
-}
-
-/// The row that a key belongs to.
-#[inline]
-pub(crate) fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
-    let mut front = Front::NONE;
-    front.rowid(key)
-}
-
-/// What the keys of the rows of a leaf begin with.
-#[derive(Clone, Copy)]
-pub(crate) struct Front {
-    /// As a number, with room for the rest.
-    number: u64,
-    /// How many bytes the rest has; 0 if that is not known yet.
-    rest: usize,
-}
-
-impl Front {
-    pub(crate) const NONE: Self = Self { number: 0, rest: 0 };
-
-    /// The row that a key belongs to; all are of one leaf.
-    #[inline(always)]
-    pub(crate) fn rowid(&mut self, key: &Bytes<'_>) -> Answer<i64> {
-        let (first, second) = key.parts();
-        if second.len() != self.rest || self.rest == 0 {
-            self.rest = second.len();
-            self.number = match first.len() + second.len() {
-                8 if second.len() == 8 => 0,
-                8 => u64_of(first) << (8 * second.len()),
-                _ => return Err(sys::SQLITE_CORRUPT),
-            };
-        }
-        Ok(((self.number | u64_of(second)) ^ 1 << 63).cast_signed())
-    }
-}
 
 /// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
 #[inline(always)]
@@ -189,19 +139,7 @@ pub(crate) fn show(
     if !shape.is_index {
         row.rowid = rowid_of(&entry.key)?;
     }
-    show_bytes(shape, entry, copy, row)
-}
-
-/// The same but for the number of a row.
-#[inline(always)]
-pub(crate) fn show_bytes(
-    shape: Shape,
-    entry: &Entry<'_>,
-    copy: Option<&mut Vec<u8>>,
-    row: &mut Row,
-) -> Answer {
     let (mut sum, mut record) = parts(shape.is_index, entry)?;
-    row.is_entry = shape.is_index.into();
     row.place = record.as_ptr().addr();
     row.len = u32::try_from(record.len()).map_err(|_| sys::SQLITE_CORRUPT)?;
     if let Some(copy) = copy {
@@ -211,6 +149,33 @@ pub(crate) fn show_bytes(
         copy.extend_from_slice(&record[..local]);
         (sum, record) = copy.split_at(sum.len());
     }
+    show_parts(shape, sum, record, row);
+    Ok(())
+}
+
+/// The same for an entry that a run of steps has come to, but for the number of a row.
+#[inline(always)]
+pub(crate) fn show_passed(shape: Shape, passed: &Passed<'_>, row: &mut Row) -> Answer {
+    let len = sums::len_of(passed.value)?;
+    let (sum, record) = if shape.is_index {
+        if !passed.shared.is_empty() || len != passed.value.len() {
+            return Err(if passed.shared.is_empty() { CORRUPT_ROW } else { sys::SQLITE_CORRUPT });
+        }
+        (passed.value, passed.rest)
+    } else {
+        passed.value.split_at(len)
+    };
+    row.place = record.as_ptr().addr();
+    // It stands in a page.
+    row.len = record.len() as u32;
+    show_parts(shape, sum, record, row);
+    Ok(())
+}
+
+/// Where the parts of an entry are.
+#[inline(always)]
+fn show_parts(shape: Shape, sum: &[u8], record: &[u8], row: &mut Row) {
+    row.is_entry = shape.is_index.into();
     (row.data, row.local) = (record.as_ptr(), record.len() as u32);
     (row.sum, row.sum_len) = (sum.as_ptr(), sum.len() as u8);
     row.check = match sum {
@@ -218,7 +183,6 @@ pub(crate) fn show_bytes(
         [] => CHECK_FAILS,
         _ => CHECK_SUM,
     };
-    Ok(())
 }
 
 /// The checksum of an entry, which may be none, and its record.
@@ -242,6 +206,7 @@ impl Position {
             generation: 0,
             cursor: None,
             has_deleted: false,
+            last: None,
             copy: Vec::new(),
             seat,
             ahead: [Row::NONE; AHEAD],
@@ -305,7 +270,7 @@ impl Position {
 
     #[cold]
     fn renew(&mut self, conn: &mut Conn) -> Answer {
-        self.generation = 0;
+        (self.generation, self.last) = (0, None);
         let table = conn.table(self.root, self.is_index)?;
         match (table, &mut self.cursor) {
             (Some(table), Some((of, cursor))) => {
@@ -338,6 +303,9 @@ impl Position {
     #[inline]
     pub(crate) fn step(&mut self, conn: &mut Conn, step: Step, row: &mut Row) -> Answer<bool> {
         self.ready(conn)?;
+        if step == Step::LastNumber {
+            return Ok(self.shows_last_number(conn, row));
+        }
         let shape = self.shape(conn);
         let Self { cursor: Some((_, cursor)), copy, seat, .. } = self else { return Ok(false) };
         match &mut conn.body {
@@ -517,6 +485,10 @@ impl Position {
             // The row under the cursor is replaced where it stands.
             Some((_, cursor)) if zeros == 0 && cursor.last_key() == key && cursor.is_here(txn) => {
                 cursor.put_current(txn, value)
+            }
+            Some((_, cursor)) if txn.put_at_end(table, &key, value) => {
+                self.last = Some((rowid, cursor.last_change(txn)));
+                Ok(())
             }
             _ => txn.put(table, &key, value),
         };

@@ -14,9 +14,10 @@ use libsqlite3_sys as sys;
 use crate::check;
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, Mode, kind_of};
-use crate::cursor::{CHECK_FAILS, Found, Position, Row, Step, Way, key_of};
+use crate::cursor::{CHECK_FAILS, Found, Position, Row, Step, Way};
 use crate::order::{self, Probe};
 use crate::renew;
+use crate::rowid::key_of;
 use crate::sums::{CORRUPT_ROW, Kind, Owner};
 
 // SAFETY: the addresses are followed only by calls of the connection that the row is of, which come
@@ -368,8 +369,7 @@ calls! {
         renew::renew_rows(conn, derived)
     }
 
-    /// Moves a cursor by a step (0 first, 1 last, 2 next, 3 previous, 4 to where it is); `is_there`
-    /// says whether it is on an entry then.
+    /// Moves a cursor by a step ([`Step::of`]); `is_there` says whether it is on an entry then.
     fn hg_step(
         conn,
         cursor: *mut Position,
@@ -382,13 +382,7 @@ calls! {
         let (cursor, row, is_there) = unsafe { (at(cursor), at(row), at(is_there)) };
         // SAFETY: as the caller says.
         let probe = unsafe { probe.as_ref() };
-        let step = match step {
-            0 => Step::First,
-            1 => Step::Last,
-            2 => Step::Next,
-            3 => Step::Previous,
-            _ => Step::Stay,
-        };
+        let step = Step::of(step);
         *is_there = c_int::from(order::with_order(probe, || cursor.step(conn, step, row))?);
         Ok(())
     }

@@ -10,7 +10,7 @@
 //! | `build.rs`, `cut.rs` | where SQLite's source is cut |
 //! | `src/c` | which b-tree a call is for; SQLite's structures; copies between both kinds |
 //! | `conn` | a connection: transactions, savepoints, trees |
-//! | `cursor`, `rested` | places in a tree; those that no statement uses |
+//! | `cursor`, `rested`, `rowid` | places in a tree; those that no statement uses; keys of rows |
 //! | `order` | the order of index entries, which SQLite's functions decide |
 //! | `sums`, `renew` | checksums of rows; `VACUUM`, which gives them to all |
 //! | `check` | `PRAGMA integrity_check` |
@@ -34,6 +34,7 @@ mod power;
 mod rank;
 mod renew;
 mod rested;
+mod rowid;
 mod steps;
 mod sums;
 mod trees;

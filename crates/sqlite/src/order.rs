@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
+use hedgerow::tree::raw::{Keys, Search};
 use hedgerow::tree::{Order, TableOptions};
 
 /// The name under which stores keep this order.
@@ -248,10 +249,36 @@ fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
     result.cmp(&0)
 }
 
+/// Looks for the probe among the entries of a page. `None` if something else is looked for.
+fn search(keys: Keys<'_>, key: &[u8]) -> Option<(usize, bool)> {
+    // SAFETY: as in `compare`.
+    let probe = unsafe { PROBE.get().as_ref() }.filter(|probe| probe.key == key.as_ptr())?;
+    match probe.first.kind {
+        First::NUMBER => {
+            // SAFETY: C has stored what `kind` says.
+            let number = unsafe { probe.first.value.number };
+            let ascends = probe.first.below < 0;
+            keys.bisect(|stored| match short_number(stored) {
+                Some(seen) if seen != number && (seen < number) == ascends => Ordering::Less,
+                Some(seen) if seen != number => Ordering::Greater,
+                _ => compare_any(stored, key),
+            })
+        }
+        First::TEXT => keys.bisect(|stored| match probe.first.compare(stored) {
+            Some(decided) => decided,
+            None => compare_any(stored, key),
+        }),
+        _ => keys.bisect(|stored| compare_any(stored, key)),
+    }
+}
+
+static SEARCH: Search = search;
+
 /// The options of the table of an index.
 pub(crate) fn index_options() -> &'static TableOptions {
     static OPTIONS: OnceLock<TableOptions> = OnceLock::new();
     OPTIONS.get_or_init(|| {
-        TableOptions::new().order(Order::custom(NAME, compare)).prefix_compression(false)
+        let order = Order::custom(NAME, compare);
+        TableOptions::new().order(order).search(&SEARCH).prefix_compression(false)
     })
 }

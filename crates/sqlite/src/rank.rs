@@ -9,8 +9,9 @@ use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, on_body};
-use crate::cursor::{Row, Shape, key_of, parts, show};
+use crate::cursor::{Row, Shape, parts, show};
 use crate::order::{self, Probe};
+use crate::rowid::key_of;
 use crate::sums;
 
 /// The code of an answer; a panic, which would be an error in this library, does not reach C.

@@ -4,8 +4,9 @@ use hedgerow::tree::{ReadTxn, Snapshot as _};
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, FOLDER, any_table};
-use crate::cursor::{key_of, parts, rowid_of};
+use crate::cursor::parts;
 use crate::order;
+use crate::rowid::{key_of, rowid_of};
 use crate::sums::{self, CORRUPT_ROW, Kind, Owner, Setting};
 
 /// Gives every row the checksum that rows get now, in a transaction that has written nothing yet.

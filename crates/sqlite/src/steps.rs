@@ -2,11 +2,28 @@
 //! to SQLite.
 
 use std::cmp::Ordering;
+use std::ffi::c_int;
 
+use hedgerow::tree::raw::Passing;
 use hedgerow::tree::{Cursor, Entry, Snapshot};
 
 use crate::code::{Answer, code_of};
-use crate::cursor::{Found, Front, Row, Shape, Step, parts, show, show_bytes};
+use crate::cursor::{Found, Row, Shape, Step, parts, show, show_passed};
+use crate::rowid::Front;
+
+impl Step {
+    /// The step of a number: `HG_FIRST` and so on in `cursors.c`.
+    pub(crate) fn of(number: c_int) -> Self {
+        match number {
+            0 => Self::First,
+            1 => Self::Last,
+            2 => Self::Next,
+            3 => Self::Previous,
+            4 => Self::LastNumber,
+            _ => Self::Stay,
+        }
+    }
+}
 
 /// How an entry is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,36 +67,45 @@ pub(crate) fn run_in<S: Snapshot, const BACK: bool>(
     txn: &S,
     cursor: &mut Cursor,
     shape: Shape,
-    mut copy: Option<&mut Vec<u8>>,
+    copy: Option<&mut Vec<u8>>,
     rows: &mut [Row],
 ) -> Answer<(usize, Shown)> {
-    let mut result = Ok(Shown::Lasting);
-    let mut rows = rows.iter_mut();
-    let (mut is_first, mut front) = (true, Front::NONE);
-    let most = rows.len();
-    let show_next = |cursor: &Cursor, entry: &Entry<'_>| {
-        let Some(row) = rows.next() else { return false };
-        if std::mem::take(&mut is_first) {
-            result = show_in(txn, cursor, shape, entry, copy.take(), row);
-            return matches!(result, Ok(Shown::Lasting | Shown::InLeaf));
-        }
-        // The others stand in the same leaf.
-        let rowid = if shape.is_index { Ok(0) } else { front.rowid(&entry.key) };
-        let shown = rowid.and_then(|rowid| {
-            row.rowid = rowid;
-            show_bytes(shape, entry, None, row)
-        });
-        if let Err(code) = shown {
-            result = Err(code);
-        }
-        result.is_ok()
+    let Some((row, rows)) = rows.split_first_mut() else { return Ok((0, Shown::Lasting)) };
+    let step = if BACK { Step::Previous } else { Step::Next };
+    let Some(shown) = step_in(txn, cursor, step, shape, copy, row)? else {
+        return Ok((0, Shown::Lasting));
     };
-    let count = match BACK {
-        false => cursor.next_run(txn, most, show_next),
-        true => cursor.prev_run(txn, most, show_next),
+    if rows.is_empty() || shown == Shown::Copied {
+        return Ok((1, shown));
+    }
+    let Some(passing) = cursor.passing::<S, BACK>(txn) else { return Ok((1, shown)) };
+    let (count, passing) = match shape.is_index {
+        false => show_passing::<BACK, false>(passing, shape.is_complete, rows)?,
+        true => show_passing::<BACK, true>(passing, shape.is_complete, rows)?,
     };
-    let count = count.map_err(|e| code_of(&e))?;
-    Ok((count, result?))
+    cursor.pass_to(txn, &passing).map_err(|e| code_of(&e))?;
+    Ok((1 + count, shown))
+}
+
+/// Shows the entries that are passed, as many as there is room for; a function of its own, so that
+/// what the loop needs stays in registers.
+#[inline(never)]
+fn show_passing<'t, const BACK: bool, const IS_INDEX: bool>(
+    mut passing: Passing<'t, BACK>,
+    is_complete: bool,
+    rows: &mut [Row],
+) -> Answer<(usize, Passing<'t, BACK>)> {
+    let shape = Shape { is_index: IS_INDEX, is_complete };
+    let (mut count, mut front) = (0, Front::NONE);
+    for row in rows {
+        let Some(passed) = passing.next() else { break };
+        if !IS_INDEX {
+            row.rowid = front.rowid(&passed)?;
+        }
+        show_passed(shape, &passed, row)?;
+        count += 1;
+    }
+    Ok((count, passing))
 }
 
 /// A step in a transaction of one kind; `None` at the end.
@@ -97,7 +123,7 @@ pub(crate) fn step_in<S: Snapshot>(
         Step::Previous => cursor.prev(txn),
         Step::First => cursor.first(txn),
         Step::Last => cursor.last(txn),
-        Step::Stay => cursor.current(txn),
+        Step::Stay | Step::LastNumber => cursor.current(txn),
     };
     match entry {
         Ok(Some(entry)) => show_in(txn, cursor, shape, &entry, copy, row).map(Some),

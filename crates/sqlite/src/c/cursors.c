@@ -140,7 +140,8 @@ static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
 #define HG_LAST     1
 #define HG_NEXT     2
 #define HG_PREVIOUS 3
-#define HG_STAY     4
+#define HG_LAST_NUMBER 4  /* the last row, of which only the number is shown; or none */
+#define HG_STAY     5
 
 /* The rows ahead are no longer wanted; the engine's cursor is somewhere. */
 static void hgForget(BtCursor *pCur){
@@ -297,6 +298,16 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec,
   return hgFound(pCur, rc, result, pRes);
 }
 
+/* Moves to the last row of a table that is being appended to, whose number is known; the rest of it
+** is read when it is asked for. */
+static int hgIsOnLastNumber(BtCursor *pCur){
+  int isThere = 0;
+  if( pCur->pKeyInfo || pCur->pBtree->inTrans!=TRANS_WRITE ) return 0;
+  if( hgStep(pCur, HG_LAST_NUMBER, &isThere)!=SQLITE_OK ) return 0;
+  cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = (u8)isThere;
+  return isThere;
+}
+
 /* Moves to an end. */
 static int hgEnd(BtCursor *pCur, int step, int *pRes){
   int isThere = 0;
@@ -317,6 +328,10 @@ SQLITE_PRIVATE int sqlite3BtreeFirst(BtCursor *pCur, int *pRes){
 SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeLast(pCur, pRes);
   if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
+    *pRes = 0;
+    return SQLITE_OK;
+  }
+  if( pCur->eState!=CURSOR_FAULT && hgIsOnLastNumber(pCur) ){
     *pRes = 0;
     return SQLITE_OK;
   }

@@ -11,9 +11,13 @@ SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
   return cursorOf(pCur)->row.rowid;
 }
 
-SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
+static u32 hgSizeOfStale(BtCursor *pCur){
+  return hgLoad(pCur) ? 0 : cursorOf(pCur)->row.len;
+}
+
+SQLITE_PRIVATE HG_INLINE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadSize(pCur);
-  if( hgLoad(pCur) ) return 0;
+  if( cursorOf(pCur)->isStale ) return hgSizeOfStale(pCur);
   return cursorOf(pCur)->row.len;
 }
 

@@ -42,6 +42,13 @@ struct HgBtree {
   KeyInfo *unpackedInfo;   /* whose columns it has */
 };
 
+/* For what is called for every row. */
+#if defined(__GNUC__)
+# define HG_INLINE inline __attribute__((always_inline))
+#else
+# define HG_INLINE
+#endif
+
 /* The most rows that a cursor goes ahead (AHEAD in cursor.rs). */
 #define HG_AHEAD 32
 

@@ -4,7 +4,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::pair::{ENGINES, Pair, transcript};
+use super::pair::{ENGINES, Pair, same, transcript};
 
 fn code(result: rusqlite::Result<()>) -> i32 {
     match result {
@@ -191,4 +191,35 @@ fn rows_that_are_read_stay_while_pages_are_written_early() {
         assert_eq!(transcript(&db, changed)[0], "3666|1103466");
         assert_eq!(transcript(&db, "pragma integrity_check")[0], "'ok'");
     }
+}
+
+#[test]
+fn rows_are_appended_after_the_last_one_whatever_became_of_it() {
+    let pair = Pair::new();
+    let both = pair.both();
+    let many = "insert into t(b) values('b'); insert into t(b) values('c'); ";
+    let script = [
+        "create table t(a integer primary key, b); create table u(a integer primary key, b);
+         create trigger w after insert on t when new.b='twice' begin
+           insert into t(b) values('again'); insert into u values(new.a, 'seen'); end; begin; ",
+        many,
+        "delete from t where a=(select max(a) from t); insert into t(b) values('d'); ",
+        "savepoint s; ",
+        many,
+        "rollback to s; insert into t(b) values('e'); select max(a) from t; ",
+        "insert into t(b) values('twice'); insert into t(b) values('f'); select * from u; ",
+        "insert into t values(1000,'g'); insert into t(b) values('h'); ",
+        "update t set a=2000 where a=1001; insert into t(b) values('i'); ",
+        "update t set b=b||'!' where a=2001; ",
+        "insert into t(b) select b from t; select a, b from t order by a desc limit 4; ",
+        "insert into t values(9223372036854775807,'last'); delete from t where b='last'; ",
+        many,
+        "delete from t; insert into t(b) values('k'); insert into t(b) values('l'); ",
+        "commit; begin; ",
+        many,
+        "insert into t(b) values('m') returning a; rollback; ",
+        many,
+        "select * from t; pragma integrity_check",
+    ];
+    same(&both, &script.concat());
 }

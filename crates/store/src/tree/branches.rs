@@ -195,7 +195,11 @@ fn rebuild_branch(
     swap: Swap,
 ) -> Result<Option<Vec<NewChild>>> {
     let at = path.steps[level].page;
-    if swap.new.len() >= swap.window.len && swap_in_place(pages, tree, at, &swap)? {
+    let is_done = match swap.new.len() < swap.window.len {
+        true => close_in_place(pages, at, &swap),
+        false => swap_in_place(pages, tree, at, &swap)?,
+    };
+    if is_done {
         return Ok(None);
     }
     let page = branch(pages, path, level)?;
@@ -274,6 +278,26 @@ fn swap_in_place(pages: &mut WritePages, tree: &Tree, at: PageRef, swap: &Swap) 
     }
     page.set_child_counts(first, swap.new.iter().map(|child| child.count));
     Ok(true)
+}
+
+/// Takes a child out, or puts one in the place of two, without building the branch anew. False, and
+/// no change, where more than that is to be done.
+fn close_in_place(pages: &mut WritePages, at: PageRef, swap: &Swap) -> bool {
+    let (page, Window { first, len }) = (pages.changed(at), swap.window);
+    let (new, gone) = (&swap.new, first + len - 1);
+    // The first child of a branch has no separator, and a branch of one child is built.
+    let is_usual = new.len() < 2 && new.len() + 1 == len && gone > 0 && page.len() > 2;
+    if !is_usual || page.record(gone).is_long_key() {
+        return false;
+    }
+    let mut page = pages.change(at);
+    let counts = [new.first().map_or(Count::default(), |child| child.count), Count::default()];
+    page.set_child_counts(first, counts[..len].iter().copied());
+    if let [only] = &new[..] {
+        page.set_child(first, only.page);
+    }
+    page.close_child(gone);
+    true
 }
 
 /// The extents of separators that are no longer referred to once the window is replaced.

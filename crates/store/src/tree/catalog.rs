@@ -42,9 +42,9 @@ impl OpenTable {
         let values = match (self.stored.value_order, &self.tree.form.values) {
             (REVERSE, _) => Order::Reverse,
             (INTEGER, _) => Order::Integer,
-            (_, Some(KeyOrder::Custom(compare))) => {
+            (_, Some(KeyOrder::Custom(by))) => {
                 let name = String::from_utf8_lossy(&self.stored.value_order_name).into_owned();
-                Order::Custom { name, compare: std::sync::Arc::clone(compare) }
+                Order::Custom { name, compare: std::sync::Arc::clone(&by.compare) }
             }
             _ => Order::Bytewise,
         };
@@ -103,10 +103,11 @@ impl OpenTable {
         let value_order = order_of(stored.value_order, &stored.value_order_name, values);
         let values = match (stored.has_duplicates(), value_order) {
             (false, _) => None,
-            (true, Some(order)) => Some(key_order(&order)),
+            (true, Some(order)) => Some(key_order(&order, None)),
             (true, None) => return Err(missing()),
         };
-        let form = Form { keys: key_order(&order), values, leaves: stored.leaves };
+        let keys = key_order(&order, options.and_then(|options| options.search));
+        let form = Form { keys, values, leaves: stored.leaves };
         let tree = Tree::new(root, form);
         Ok(Self::unchanged(name, stored, order, tree))
     }

@@ -18,6 +18,7 @@ mod values;
 mod write;
 
 pub use ahead::{Ahead, KeyRoom, Step};
+pub use run::{Passed, Passing};
 
 /// Where a cursor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +68,8 @@ pub struct Cursor {
     state: State,
     leaf: Leaf,
     /// A group of the leaf, its number of values, and the one under the cursor. Steps over groups
-    /// of one value move `leaf.next` only: where that has gone on or back, the group before it is the
-    /// cursor's, and has one value ([`Cursor::catch_up`]).
+    /// of one value move `leaf.next` only: where that has gone on or back, the group before it is
+    /// the cursor's, and has one value ([`Cursor::catch_up`]).
     slot: usize,
     values: usize,
     value: usize,

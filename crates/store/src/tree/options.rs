@@ -1,5 +1,6 @@
 //! How a store is opened and what a table is: every option and its meaning.
 
+use std::any::Any;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,9 @@ use crate::Durability;
 
 /// A function that orders keys, or the values of one key.
 pub type Compare = Arc<dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync>;
+
+/// What looks for a key in a page, of a type that only pages know: [`TableOptions::search`].
+pub(crate) type AnySearch = &'static (dyn Any + Send + Sync);
 
 /// How keys, or the values of one key, are ordered.
 #[derive(Clone, Default)]
@@ -88,12 +92,14 @@ pub struct TableOptions {
     pub(crate) prefix_compression: bool,
     pub(crate) aligned: bool,
     pub(crate) user_flags: u32,
+    pub(crate) search: Option<AnySearch>,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
         let (order, duplicates) = (Order::default(), Duplicates::default());
-        Self { order, duplicates, prefix_compression: true, aligned: true, user_flags: 0 }
+        let (prefix_compression, aligned) = (true, true);
+        Self { order, duplicates, prefix_compression, aligned, user_flags: 0, search: None }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::Bytes;
-use super::options::Compare;
+use super::options::{AnySearch, Compare};
 
 /// An order of byte strings.
 #[derive(Clone)]
@@ -16,7 +16,15 @@ pub(crate) enum KeyOrder {
     /// From the back.
     Reverse,
     /// By a function. Nothing is known of what equal or neighbouring keys share.
-    Custom(Compare),
+    Custom(Custom),
+}
+
+/// An order by a function of the caller's.
+#[derive(Clone)]
+pub(crate) struct Custom {
+    pub(crate) compare: Compare,
+    /// The same order, for a search among the keys of a page.
+    pub(crate) search: Option<AnySearch>,
 }
 
 impl KeyOrder {
@@ -24,7 +32,7 @@ impl KeyOrder {
         match self {
             Self::Bytewise => a.cmp(b),
             Self::Reverse => a.iter().rev().cmp(b.iter().rev()),
-            Self::Custom(compare) => compare(a, b),
+            Self::Custom(by) => (by.compare)(a, b),
         }
     }
 }
@@ -36,7 +44,7 @@ impl KeyOrder {
         match self {
             Self::Bytewise => a.cmp_slice(b),
             Self::Reverse => a.cmp_slice_reversed(b),
-            Self::Custom(compare) => compare(&a.to_cow(), b),
+            Self::Custom(by) => (by.compare)(&a.to_cow(), b),
         }
     }
 
@@ -64,6 +72,28 @@ impl KeyOrder {
     pub(crate) fn is_reverse(&self) -> bool {
         matches!(self, Self::Reverse)
     }
+}
+
+/// The first four bytes of `rest` as a number that orders like it; shorter ones end in zeros.
+#[inline(always)]
+pub(crate) fn head_of(rest: &[u8]) -> u32 {
+    if let Some(four) = rest.first_chunk::<4>() {
+        return u32::from_be_bytes(*four);
+    }
+    let mut four = [0; 4];
+    four[..rest.len()].copy_from_slice(rest);
+    u32::from_be_bytes(four)
+}
+
+/// As [`head_of`], from the back.
+#[inline(always)]
+pub(crate) fn head_of_reversed(rest: &[u8]) -> u32 {
+    if let Some(four) = rest.last_chunk::<4>() {
+        return u32::from_le_bytes(*four);
+    }
+    let mut four = [0; 4];
+    four[4 - rest.len()..].copy_from_slice(rest);
+    u32::from_le_bytes(four)
 }
 
 /// How the pairs of a tree are ordered, and how its leaves keep them.

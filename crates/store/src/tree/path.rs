@@ -37,6 +37,15 @@ impl Path {
     pub(crate) const EMPTY: Self =
         Self { steps: [Step { page: PageRef::NONE, slot: 0 }; MAX_LEVELS], depth: 0, moved: 0 };
 
+    /// Becomes the same path as another one: only its steps are copied, which are few.
+    #[inline(always)]
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        (self.depth, self.moved) = (other.depth, other.moved);
+        for (step, of) in self.steps.iter_mut().zip(&other.steps[..other.depth]) {
+            *step = *of;
+        }
+    }
+
     /// Goes down from the root, `choose` naming the child of each branch. Leaves the leaf's slot
     /// at 0 and returns the leaf; `None` for an empty tree.
     #[inline(always)]

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use super::page::search::Side;
 use super::page_ref::PageRef;
 use super::pages::Pages;
-use super::{Cursor, Entry, Snapshot, Table};
+use super::{Bytes, Cursor, Entry, Snapshot, Table};
 use crate::Result;
 use crate::key::KeyRange;
 
@@ -105,20 +105,31 @@ impl<'t, S: Snapshot> Range<'t, S> {
     pub(crate) fn next_run(
         &mut self,
         most: u64,
-        mut take: impl FnMut(&Entry<'t>) -> bool,
+        take: impl FnMut(&Entry<'t>) -> bool,
     ) -> Result<u64> {
         let most = most.min(self.left);
         if most == 0 {
             return Ok(0);
         }
-        let taken = if self.front_began {
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
-            self.front.next_run(self.txn, most, |_, entry| take(entry)).map(|taken| taken as u64)
-        } else {
-            self.step().map(|entry| entry.map_or(0, |entry| u64::from(take(&entry)).max(1)))
-        };
+        let taken = self.take_run(most, take);
         let taken = taken.inspect_err(|_| self.left = 0)?;
         (self.passed, self.left) = (self.passed + taken, self.left - taken);
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn take_run(&mut self, most: u64, mut take: impl FnMut(&Entry<'t>) -> bool) -> Result<u64> {
+        let Some(mut entry) = self.step()? else { return Ok(0) };
+        let (mut taken, mut passing) = (1, self.front.passing::<_, false>(self.txn));
+        while take(&entry) && taken < most {
+            let Some(passed) = passing.as_mut().and_then(Iterator::next) else { break };
+            let key = Bytes::new(passed.shared, passed.rest);
+            entry = Entry { key, value: passed.value.into() };
+            taken += 1;
+        }
+        if let Some(passing) = &passing {
+            self.front.pass_to(self.txn, passing)?;
+        }
         Ok(taken)
     }
 

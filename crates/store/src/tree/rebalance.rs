@@ -41,6 +41,9 @@ impl Change<'_> {
     }
 }
 
+/// A full leaf that would win less than this share of its page stays as it is.
+const WORTH_LAYING_OUT: usize = 16;
+
 /// A leaf that is fuller than this shares of its page is not worth sharing with.
 const WORTH_SHARING: usize = 7;
 
@@ -105,8 +108,9 @@ fn is_at_end(pages: &WritePages, path: &Path, change: &Change<'_>) -> Result<boo
     })
 }
 
-/// Whether the keys of a leaf, with the one that is added after them, share more bytes than the
-/// leaf stores as shared: a leaf that was begun by [`add_leaf`] had to guess that.
+/// Whether the keys of a leaf, with the one that is added after them, share so many bytes more than
+/// the leaf stores as shared that laying it out anew is worth it: a leaf that was begun by
+/// [`add_leaf`] had to guess that.
 fn may_share_more(
     pages: &WritePages,
     tree: &Tree,
@@ -117,7 +121,9 @@ fn may_share_more(
     let leaf = pages.page(path.steps[0].page, 0)?;
     let first = leaf.leaf_record(0).key_cell();
     let shared = tree.form.shared_of_keys(&first.known, &pair.key.known);
-    Ok(shared.min(max_inline_key(pages.page_size())) > leaf.shared().len())
+    let shared = shared.min(max_inline_key(pages.page_size()));
+    let more = shared.saturating_sub(leaf.shared().len()) * leaf.len();
+    Ok(more >= pages.page_size() / WORTH_LAYING_OUT)
 }
 
 /// Which siblings a full leaf shares with, and over how many leaves.

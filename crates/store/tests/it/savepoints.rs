@@ -121,3 +121,44 @@ fn rolled_back_pages_are_used_again() {
     assert!(bytes < 16 << 20, "the file has {bytes} bytes");
     scratch.check();
 }
+
+#[test]
+fn values_that_are_replaced_where_they_stand_come_back() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for i in 0..300_u32 {
+        txn.put(table, &i.to_be_bytes(), b"before").unwrap();
+    }
+    let mut cursor = txn.cursor(table).unwrap();
+    let mut other = txn.cursor(table).unwrap();
+    let mut outer = txn.savepoint().unwrap();
+    for round in 0..3 {
+        for i in (0..300_u32).step_by(7) {
+            other.seek(&txn, &(i + 1).to_be_bytes()).unwrap();
+            cursor.seek(&txn, &i.to_be_bytes()).unwrap();
+            for value in [b"middle", b"behind"] {
+                cursor.put_current(&mut txn, value).unwrap();
+                assert_eq!(cursor.current(&txn).unwrap().unwrap().value, value);
+            }
+            assert_eq!(cursor.next(&txn).unwrap().map(|entry| entry.value.to_vec()), {
+                other.current(&txn).unwrap().map(|entry| entry.value.to_vec())
+            });
+        }
+        match round {
+            0 => txn.rollback_to(outer).unwrap(),
+            1 => {
+                txn.release(outer).unwrap();
+                outer = txn.savepoint().unwrap();
+            }
+            _ => {}
+        }
+        let expected =
+            |i: u32| if round > 0 && i.is_multiple_of(7) { b"behind" } else { b"before" };
+        for i in 0..300_u32 {
+            assert_eq!(txn.get(table, &i.to_be_bytes()).unwrap().unwrap(), expected(i));
+        }
+    }
+    txn.commit().unwrap();
+    scratch.check();
+}

@@ -16,8 +16,8 @@
 
 use crate::coding::{put_u32, same, u32_at};
 use crate::tree::entry::TableInfo;
-use crate::tree::options::{Duplicates, Order, TableOptions};
-use crate::tree::order::{Form, KeyOrder, Leaves};
+use crate::tree::options::{AnySearch, Duplicates, Order, TableOptions};
+use crate::tree::order::{Custom, Form, KeyOrder, Leaves};
 use crate::tree::tree::Root;
 use crate::{Error, Result};
 
@@ -104,7 +104,10 @@ impl Stored {
         let order = |code: u8| match code {
             BYTEWISE => KeyOrder::Bytewise,
             REVERSE | INTEGER => KeyOrder::Reverse,
-            _ => KeyOrder::Custom(std::sync::Arc::new(|a: &[u8], b: &[u8]| a.cmp(b))),
+            _ => KeyOrder::Custom(Custom {
+                compare: std::sync::Arc::new(|a: &[u8], b: &[u8]| a.cmp(b)),
+                search: None,
+            }),
         };
         let values = self.has_duplicates().then(|| order(self.value_order));
         Form { keys: order(self.order), values, leaves: self.leaves }
@@ -284,11 +287,13 @@ impl Stored {
 
 /// An order as pages know it. Integers on a little-endian machine compare like strings read from
 /// their ends; the format is little-endian.
-pub(super) fn key_order(order: &Order) -> KeyOrder {
+pub(super) fn key_order(order: &Order, search: Option<AnySearch>) -> KeyOrder {
     match order {
         Order::Bytewise => KeyOrder::Bytewise,
         Order::Reverse | Order::Integer => KeyOrder::Reverse,
-        Order::Custom { compare, .. } => KeyOrder::Custom(compare.clone()),
+        Order::Custom { compare, .. } => {
+            KeyOrder::Custom(Custom { compare: compare.clone(), search })
+        }
     }
 }
 

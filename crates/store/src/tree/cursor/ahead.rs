@@ -321,7 +321,7 @@ impl<'t> Ahead<'t> {
         Some(Step { page, shared: joining.shared(), record }.joined(room))
     }
 
-    /// Whether no step has led away from where the cursor stands: perhaps on the last one of several
+    /// Whether no step has led away from where the cursor stands: perhaps on the last of several
     /// values. Steps lead to keys with one value.
     #[inline(always)]
     fn is_at_start(&self) -> bool {

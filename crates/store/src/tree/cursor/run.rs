@@ -3,8 +3,55 @@
 
 use super::{Cursor, Leaf, State};
 use crate::Result;
-use crate::tree::page::Page;
-use crate::tree::{Bytes, Entry, Snapshot, Table};
+use crate::tree::page::{Layout, Page};
+use crate::tree::{Snapshot, Table};
+
+/// An entry that a cursor passes: one value beside its key in a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed<'t> {
+    /// The bytes that all keys of the leaf begin with.
+    pub shared: &'t [u8],
+    /// The other bytes of the key.
+    pub rest: &'t [u8],
+    /// The last eight bytes of the key as a big-endian number, of which those before `rest` have no
+    /// meaning.
+    pub tail: u64,
+    /// The value.
+    pub value: &'t [u8],
+}
+
+/// Entries that a cursor passes on its way through a leaf, or with `BACK` on the way back.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing<'t, const BACK: bool> {
+    page: Page<'t>,
+    shared: &'t [u8],
+    layout: Layout,
+    /// Behind where the offset of the last group that was passed stands, and where that of the last
+    /// one, or backwards the first one, does.
+    next: *const u8,
+    end: *const u8,
+}
+
+impl<'t, const BACK: bool> Iterator for Passing<'t, BACK> {
+    type Item = Passed<'t>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Passed<'t>> {
+        let step = self.layout.step();
+        let (at, next, is_there) = if BACK {
+            let next = self.next.wrapping_sub(step);
+            (next.wrapping_sub(step), next, next > self.end)
+        } else {
+            (self.next, self.next.wrapping_add(step), self.next < self.end)
+        };
+        if !is_there {
+            return None;
+        }
+        let (rest, value) = self.page.plain_record_in(self.layout, at)?;
+        self.next = next;
+        Some(Passed { shared: self.shared, rest, tail: self.page.number_before(rest), value })
+    }
+}
 
 #[doc(hidden)]
 impl Cursor {
@@ -20,68 +67,49 @@ impl Cursor {
         Ok(())
     }
 
-    /// Makes up to `most` steps as [`Cursor::next`] does, but none from the leaf that the first one
-    /// ends in to another, and calls `f` with each entry until it returns false. How many steps
-    /// that were: 0 at the end.
-    ///
-    /// # Errors
-    /// As those of [`Cursor::next`].
+    /// The entries after the one that the cursor stands on, or with `BACK` those before it, as far
+    /// as they are usual ones of its leaf. The cursor does not move ([`Cursor::pass_to`]).
     #[inline(always)]
-    pub fn next_run<'t, S: Snapshot>(
+    pub fn passing<'t, S: Snapshot, const BACK: bool>(
         &mut self,
         txn: &'t S,
-        most: usize,
-        mut f: impl FnMut(&Self, &Entry<'t>) -> bool,
-    ) -> Result<usize> {
-        let Some(mut entry) = self.next(txn)? else { return Ok(0) };
-        // Neither the transaction nor the leaf changes during this call.
+    ) -> Option<Passing<'t, BACK>> {
+        // Backwards a step may lead to one of several values.
+        if !self.stands(txn) || self.leaf.usual_end.is_null() || BACK && self.is_paired {
+            return None;
+        }
+        let Leaf { next, usual_end, shared, .. } = self.leaf;
         let page: Page<'t> = self.page();
-        let shared = page.shared_of(self.leaf.shared);
-        let mut count = 1;
-        while f(self, &entry) && count < most && self.leaf.next < self.leaf.usual_end {
-            let Some((rest, value)) = page.plain_record_of(self.leaf.next) else { break };
-            self.leaf.next = self.leaf.next.wrapping_add(self.leaf.step);
-            entry = Entry { key: Bytes::new(shared, rest), value: value.into() };
-            count += 1;
-        }
-        if S::WRITES && count > 1 {
-            self.save(&entry);
-        }
-        Ok(count)
+        let end = if BACK { page.offset_address(0) } else { usual_end };
+        let (shared, layout) = (page.shared_of(shared), self.leaf.layout());
+        Some(Passing { page, shared, layout, next, end })
     }
 
-    /// The same with the steps of [`Cursor::prev`].
-    ///
-    /// # Errors
-    /// As those of [`Cursor::prev`].
+    /// Goes to the last entry that was passed, if any was.
     #[inline(always)]
-    pub fn prev_run<'t, S: Snapshot>(
+    pub fn pass_to<S: Snapshot, const BACK: bool>(
         &mut self,
-        txn: &'t S,
-        most: usize,
-        mut f: impl FnMut(&Self, &Entry<'t>) -> bool,
-    ) -> Result<usize> {
-        let Some(mut entry) = self.prev(txn)? else { return Ok(0) };
-        let page: Page<'t> = self.page();
-        let shared = page.shared_of(self.leaf.shared);
-        let is_usual = !self.is_paired && !self.leaf.usual_end.is_null();
-        let first = page.first_offset_address();
-        let mut count = 1;
-        while f(self, &entry) && count < most && is_usual {
-            let before = self.leaf.next.wrapping_sub(self.leaf.step);
-            let at = before.wrapping_sub(self.leaf.step);
-            if at < first {
-                break;
-            }
-            let Some((rest, value)) = page.plain_record_of(at) else { break };
-            self.leaf.next = before;
-            entry = Entry { key: Bytes::new(shared, rest), value: value.into() };
-            count += 1;
+        txn: &S,
+        passing: &Passing<'_, BACK>,
+    ) -> Result<()> {
+        if passing.next == self.leaf.next || !self.stands(txn) {
+            return Ok(());
         }
-        if S::WRITES && count > 1 {
-            self.save(&entry);
+        self.leaf.next = passing.next;
+        if S::WRITES || BACK {
+            self.catch_up();
         }
-        Ok(count)
+        if S::WRITES {
+            self.give(txn)?;
+        }
+        Ok(())
+    }
+
+    /// The last change of the transaction to the cursor's table, as a number: while that is the
+    /// same, the table's entries are.
+    #[inline(always)]
+    pub fn last_change<S: Snapshot>(&self, txn: &S) -> u64 {
+        txn.open_table(self.table).map_or(0, |open| open.changed_at)
     }
 
     /// Whether a part of the entry under the cursor stands in the page of its leaf, and that page
@@ -102,32 +130,52 @@ mod tests {
         i.to_be_bytes()
     }
 
+    /// A step, and then as many as there can be without another leaf, up to `most`; the keys.
+    fn run<S: Snapshot, const BACK: bool>(
+        txn: &S,
+        cursor: &mut Cursor,
+        most: usize,
+    ) -> Vec<Vec<u8>> {
+        let first = if BACK { cursor.prev(txn).unwrap() } else { cursor.next(txn).unwrap() };
+        let Some(first) = first else { return Vec::new() };
+        let mut keys = vec![first.key.to_vec()];
+        let Some(mut passing) = cursor.passing::<S, BACK>(txn) else { return keys };
+        while keys.len() < most {
+            let Some(passed) = passing.next() else { break };
+            let key = [passed.shared, passed.rest].concat();
+            let known = passed.tail.to_be_bytes();
+            assert!(known.ends_with(passed.rest));
+            keys.push(key);
+        }
+        cursor.pass_to(txn, &passing).unwrap();
+        assert_eq!(cursor.current(txn).unwrap().unwrap().key, keys.last().unwrap()[..]);
+        keys
+    }
+
     /// Steps through a table in runs of all lengths, in both directions.
     fn walk<S: Snapshot>(txn: &S, table: Table, count: u32) {
         for most in [1, 2, 7, 32, 1000] {
             let mut cursor = txn.cursor(table).unwrap();
             let mut seen = Vec::new();
-            let mut see = |_: &Cursor, entry: &Entry<'_>| {
-                seen.push(entry.key.to_vec());
-                true
-            };
-            while cursor.next_run(txn, most, &mut see).unwrap() > 0 {}
-            assert!(seen.iter().map(Vec::as_slice).eq((0..count).map(key).collect::<Vec<_>>()));
-            assert_eq!(cursor.current(txn).unwrap().unwrap().key, key(count - 1));
-            let mut back = 1;
             loop {
-                let run = cursor.prev_run(txn, most, |_, entry| {
-                    back += 1;
-                    assert_eq!(entry.key, key(count - back));
-                    back % 5 > 0
-                });
-                match run.unwrap() {
-                    0 => break,
-                    steps => assert!(steps <= most),
+                let keys = run::<_, false>(txn, &mut cursor, most);
+                if keys.is_empty() {
+                    break;
                 }
-                assert_eq!(cursor.current(txn).unwrap().unwrap().key, key(count - back));
+                seen.extend(keys);
             }
-            assert_eq!(back, count);
+            assert!(seen.iter().map(Vec::as_slice).eq((0..count).map(key).collect::<Vec<_>>()));
+            let mut back = vec![key(count - 1).to_vec()];
+            loop {
+                // Also runs that end before their leaf does.
+                let keys = run::<_, true>(txn, &mut cursor, most.min(1 + back.len() % 50));
+                if keys.is_empty() {
+                    break;
+                }
+                back.extend(keys);
+            }
+            back.reverse();
+            assert_eq!(back, seen);
         }
     }
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Cursor, Leaf, State};
 use crate::tree::insert::Place;
+use crate::tree::order::KeyOrder;
 use crate::tree::pages::Pages;
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{WriteTxn, search};
@@ -64,6 +65,10 @@ impl Cursor {
             txn.delete_pair(self.table, &key, &data)?;
             txn.put(self.table, &key, value)?;
             return self.stand_on(txn, &key, value);
+        }
+        if txn.put_over(self.table, self.path.steps[0].page, self.slot, value)? {
+            self.changes = txn.changes();
+            return Ok(());
         }
         let mut place = self.place_here();
         match txn.put_here(self.table, &mut place, &self.kept.key, value)? {
@@ -130,8 +135,13 @@ impl Cursor {
         let (mut low, mut high) = (0, len);
         let (mut at, mut looks) = (self.slot.min(len - 1), 0);
         while low < high {
-            let record = page.leaf_record(at);
-            let seen = order.compare_bytes(&search::key_bytes(txn.pages(), &record)?, key);
+            let seen = match (order, page.plain_record(at)) {
+                (KeyOrder::Custom(by), Some((stored, _))) => (by.compare)(stored, key),
+                _ => {
+                    let record = page.leaf_record(at);
+                    order.compare_bytes(&search::key_bytes(txn.pages(), &record)?, key)
+                }
+            };
             match seen {
                 Ordering::Less => low = at + 1,
                 Ordering::Greater => high = at,
@@ -151,7 +161,7 @@ impl Cursor {
 
     /// Stands at a place that a change has left right; the key is kept already.
     fn stand_at(&mut self, txn: &WriteTxn, place: &Place) -> Result<()> {
-        self.path = place.path;
+        self.path.copy_from(&place.path);
         let page = txn.pages().page(self.path.steps[0].page, 0)?;
         self.stand(txn, page, place.slot, false);
         Ok(())
@@ -187,7 +197,7 @@ impl Cursor {
 
     /// Stands between the neighbours of an entry that was deleted.
     fn stand_before_slot(&mut self, txn: &WriteTxn, place: &Place) -> Result<()> {
-        self.path = place.path;
+        self.path.copy_from(&place.path);
         let page = txn.pages().page(self.path.steps[0].page, 0)?;
         self.leaf = Leaf::at(page, place.slot);
         (self.slot, self.values, self.value) = (place.slot, 0, 0);

@@ -155,6 +155,23 @@ impl PageMut<'_> {
         self.put_total(i, before);
     }
 
+    /// Takes slot `i`, which is not the first one, out of all arrays, with its separator.
+    pub(crate) fn close_child(&mut self, i: usize) {
+        let (at, len) = self.record_place(i);
+        self.cut_heap(at, len);
+        let view = self.view();
+        let (n, width, heads) = (view.len(), count_width(view.level()), view.heads_at());
+        let values = if view.is_paired() { width } else { 0 };
+        let (mut start, mut to) = (heads, heads);
+        for size in [4, 4, width, values, 2] {
+            let (cut, end) = (start + size * i, start + size * n);
+            self.bytes.copy_within(start..cut, to);
+            self.bytes.copy_within(cut + size..end, to + size * i);
+            (start, to) = (end, to + size * (n - 1));
+        }
+        self.set_len(n - 1);
+    }
+
     /// Gives slot `i`, which has none yet if it `is_new`, another separator. It must begin with the
     /// `shared` bytes of the page, and there must be room.
     pub(crate) fn set_separator(
@@ -264,6 +281,60 @@ fn add_from(bytes: &mut [u8], at: usize, range: std::ops::Range<usize>, level: u
     } else {
         for raw in bytes[at + 8 * range.start..at + 8 * range.end].as_chunks_mut::<8>().0 {
             *raw = u64::from_le_bytes(*raw).wrapping_add(by).to_le_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::{Child, build_branch};
+    use super::super::{PageMut, checked, seal};
+    use super::*;
+    use crate::tree::Bytes;
+    use crate::tree::branches::children_of;
+    use crate::tree::order::{Form, KeyOrder};
+
+    #[test]
+    fn a_child_that_is_closed_is_gone_from_all_arrays() {
+        let paired = Form { values: Some(KeyOrder::Bytewise), ..Form::PLAIN };
+        for (form, level) in [(&Form::PLAIN, 1), (&Form::PLAIN, 2), (&paired, 1), (&paired, 3)] {
+            let keys: Vec<_> = (0..40_u32)
+                .map(|i| vec![b'k'; 2 + i as usize % 7 + 9 * (i as usize / 7)])
+                .collect();
+            let is_paired = form.values.is_some();
+            let children: Vec<_> = (0..40)
+                .map(|i| {
+                    let count = Count { keys: i as u64 + 1, values: 3 * i as u64 + 1 };
+                    Child {
+                        separator: KeyCell { known: Bytes::from(&keys[i][..]), extent: None },
+                        value: (is_paired && i % 3 == 1).then_some(b"value"),
+                        page: PageRef(i as u32 + 10),
+                        count: if is_paired {
+                            count
+                        } else {
+                            Count { values: count.keys, ..count }
+                        },
+                    }
+                })
+                .collect();
+            for i in 1..40 {
+                let mut bytes = vec![0; 4096];
+                build_branch(&mut bytes, &children, form, level).unwrap();
+                let mut page = PageMut::new(&mut bytes);
+                // What lies below it was taken away before.
+                page.set_child_counts(i, [Count::default()].into_iter());
+                page.close_child(i);
+                seal(&mut bytes, 5);
+                let page = checked(&bytes, 5, 100).unwrap();
+                let seen = children_of(page);
+                let left = children.iter().enumerate().filter(|(at, _)| *at != i);
+                assert_eq!(seen.len(), 39);
+                for (at, (child, (_, expected))) in seen.iter().zip(left).enumerate() {
+                    assert_eq!((child.page, child.count), (expected.page, expected.count));
+                    assert!(at == 0 || child.separator.known == expected.separator.known);
+                    assert!(at == 0 || child.value == expected.value);
+                }
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Keys in one piece: the two parts of a key copied together, in a few whole blocks.
+//! What is done by whole blocks: keys in one piece, the two parts of a key copied together; offsets
+//! of records that move, shifted together.
 
 #![expect(unsafe_code, reason = "blocks that reach beyond a string, inside its page")]
 
@@ -183,5 +184,107 @@ impl<'a> Page<'a> {
     fn has_block_behind(self, string: &[u8]) -> bool {
         let at = string.as_ptr() as usize - self.base as usize;
         at + string.len() + BLOCK <= self.size
+    }
+}
+
+/// Adds `by` to every offset below `limit`, many at a time. An offset stands every `step` bytes.
+pub(super) fn shift_offsets(offsets: &mut [u8], step: usize, limit: usize, by: u16) {
+    // Records begin inside the page, of at most 2^16 bytes.
+    let limit = limit as u16;
+    // Every second number of an ALIGNED leaf tells lengths, and stays.
+    let other = if step == 2 { by } else { 0 };
+    let by = [by, other, by, other, by, other, by, other];
+    let (eights, rest) = offsets.as_chunks_mut::<2>().0.as_chunks_mut::<8>();
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has these instructions.
+        unsafe { shift_sixteens(eights, limit, by) };
+    } else {
+        eights.iter_mut().for_each(|eight| shift_eight(eight, limit, by));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    eights.iter_mut().for_each(|eight| shift(eight, limit, by));
+    shift(rest, limit, by);
+}
+
+/// Adds the numbers of `by` to those of at most eight offsets that are below `limit`.
+fn shift(offsets: &mut [[u8; 2]], limit: u16, by: [u16; 8]) {
+    for (raw, by) in offsets.iter_mut().zip(by) {
+        let offset = u16::from_le_bytes(*raw);
+        *raw = offset.wrapping_add(if offset < limit { by } else { 0 }).to_le_bytes();
+    }
+}
+
+/// The same for eight at once.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn shift_eight(eight: &mut [[u8; 2]; 8], limit: u16, by: [u16; 8]) {
+    use std::arch::x86_64::*;
+    let at = eight.as_mut_ptr().cast::<__m128i>();
+    // SAFETY: SSE2 is part of the architecture; the arrays are read and written as they are long.
+    unsafe {
+        let by = _mm_loadu_si128(by.as_ptr().cast());
+        let offsets = _mm_loadu_si128(at);
+        // Nothing is left of the limit without an offset that is not below it.
+        let left = _mm_subs_epu16(_mm_set1_epi16(limit.cast_signed()), offsets);
+        let stays = _mm_cmpeq_epi16(left, _mm_setzero_si128());
+        _mm_storeu_si128(at, _mm_add_epi16(offsets, _mm_andnot_si128(stays, by)));
+    }
+}
+
+/// The same, twice eight at once.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn shift_sixteens(eights: &mut [[[u8; 2]; 8]], limit: u16, by: [u16; 8]) {
+    use std::arch::x86_64::*;
+    let (pairs, rest) = eights.as_chunks_mut::<2>();
+    // SAFETY: the array is read as it is long.
+    let both = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(by.as_ptr().cast()) });
+    let limits = _mm256_set1_epi16(limit.cast_signed());
+    for pair in pairs {
+        let at = pair.as_mut_ptr().cast::<__m256i>();
+        // SAFETY: the two arrays are read and written as they are long.
+        let offsets = unsafe { _mm256_loadu_si256(at) };
+        let left = _mm256_subs_epu16(limits, offsets);
+        let stays = _mm256_cmpeq_epi16(left, _mm256_setzero_si256());
+        let shifted = _mm256_add_epi16(offsets, _mm256_andnot_si256(stays, both));
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_si256(at, shifted) };
+    }
+    rest.iter_mut().for_each(|eight| shift_eight(eight, limit, by));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_shifted_alike_however_many_there_are() {
+        let mut seed = 1_u64;
+        let mut random = move || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 48) as u16
+        };
+        for round in 0..2000 {
+            let (limit, by) = (random(), random());
+            let numbers: Vec<u16> = (0..round % 70).map(|_| random()).collect();
+            let step = if round % 3 == 0 { 4 } else { 2 };
+            let shifted = numbers.iter().enumerate().map(|(i, number)| {
+                let moves = *number < limit && (step == 2 || i % 2 == 0);
+                number.wrapping_add(if moves { by } else { 0 }).to_le_bytes()
+            });
+            let shifted: Vec<u8> = shifted.flatten().collect();
+            let bytes = || numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+            let mut seen = bytes();
+            shift_offsets(&mut seen, step, limit.into(), by);
+            assert_eq!(seen, shifted);
+            // Of a processor with fewer instructions.
+            #[cfg(target_arch = "x86_64")]
+            if let Some(eight) = bytes().as_chunks_mut::<2>().0.first_chunk_mut::<8>() {
+                let other = if step == 2 { by } else { 0 };
+                shift_eight(eight, limit, [by, other, by, other, by, other, by, other]);
+                assert_eq!(eight.as_flattened(), &shifted[..16]);
+            }
+        }
     }
 }

@@ -39,6 +39,7 @@ pub(crate) mod build;
 pub(crate) mod cell;
 pub(crate) mod group;
 mod join;
+pub(crate) mod keys;
 pub(crate) mod leaf;
 pub(crate) mod record;
 pub(crate) mod records;
@@ -57,6 +58,7 @@ use crate::coding::{put_u16, put_u32, put_u64, u32_at};
 pub(crate) const MAX_LEVELS: usize = 32;
 
 pub(crate) use cell::RestCell;
+use join::shift_offsets;
 pub(crate) use join::{Joinable, Joining};
 pub(crate) use record::{Layout, Record, code};
 pub(crate) use validate::validate;
@@ -130,7 +132,7 @@ pub(crate) enum ValueCell<'a> {
 /// A well-formed tree page: one that passed [`validate`], or one that this process built.
 ///
 /// The views read without bounds checks: `validate` has shown that all they can reach lies inside.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
     base: *const u8,
     size: usize,
@@ -214,6 +216,15 @@ impl<'a> Page<'a> {
         debug_assert!(at + len <= self.size);
         // SAFETY: inside the page by the type's invariant.
         unsafe { std::slice::from_raw_parts(self.base.add(at), len) }
+    }
+
+    /// The eight bytes before the end of a part of a record of the page, as a big-endian number:
+    /// the header alone is longer.
+    #[inline(always)]
+    pub(crate) fn number_before(self, part: &'a [u8]) -> u64 {
+        let end = part.as_ptr().addr() + part.len() - self.base.addr();
+        debug_assert!((HEADER_LEN..=self.size).contains(&end));
+        self.long(end - 8).swap_bytes()
     }
 
     /// All bytes of the page.
@@ -508,25 +519,6 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Adds `by` to every offset below `limit`, some at a time. An offset stands every `step` bytes.
-fn shift_offsets(offsets: &mut [u8], step: usize, limit: usize, by: u16) {
-    // Records begin inside the page, of at most 2^16 bytes.
-    let limit = limit as u16;
-    if step == 2 {
-        for raw in offsets.as_chunks_mut::<2>().0 {
-            let offset = u16::from_le_bytes(*raw);
-            let by = if offset < limit { by } else { 0 };
-            *raw = offset.wrapping_add(by).to_le_bytes();
-        }
-    } else {
-        for raw in offsets.as_chunks_mut::<4>().0 {
-            let slot = u32::from_le_bytes(*raw);
-            let by = if slot & 0xFFFF < u32::from(limit) { u32::from(by) } else { 0 };
-            *raw = (slot & !0xFFFF | slot.wrapping_add(by) & 0xFFFF).to_le_bytes();
-        }
-    }
-}
-
 /// Stores the checksum of a finished page that will be page `no`.
 pub(crate) fn seal(bytes: &mut [u8], no: PageNo) {
     let sum = crc32c(u64::from(no), &bytes[KIND_OFFSET..]);
@@ -543,28 +535,6 @@ pub(crate) fn put_extent(out: &mut [u8], at: usize, extent: &ExtentRef) {
     put_u32(out, at, extent.first);
     put_u32(out, at + 4, extent.len);
     put_u32(out, at + 8, extent.sum);
-}
-
-/// The first four bytes of `rest` as a number that orders like it; shorter ones end in zeros.
-#[inline(always)]
-pub(crate) fn head_of(rest: &[u8]) -> u32 {
-    if let Some(four) = rest.first_chunk::<4>() {
-        return u32::from_be_bytes(*four);
-    }
-    let mut four = [0; 4];
-    four[..rest.len()].copy_from_slice(rest);
-    u32::from_be_bytes(four)
-}
-
-/// As [`head_of`], from the back.
-#[inline(always)]
-pub(crate) fn head_of_reversed(rest: &[u8]) -> u32 {
-    if let Some(four) = rest.last_chunk::<4>() {
-        return u32::from_le_bytes(*four);
-    }
-    let mut four = [0; 4];
-    four[4 - rest.len()..].copy_from_slice(rest);
-    u32::from_le_bytes(four)
 }
 
 /// Adds two counts. Those of a damaged page may be anything, so it wraps.

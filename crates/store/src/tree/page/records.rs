@@ -350,7 +350,7 @@ mod tests {
     use super::super::{ValueCell, checked, seal};
     use super::*;
     use crate::tree::options::Compare;
-    use crate::tree::order::Leaves;
+    use crate::tree::order::{Custom, Leaves};
     use crate::tree::page_ref::ExtentRef;
 
     const PAGE_SIZE: usize = 4096;
@@ -432,7 +432,7 @@ mod tests {
             let keys = match round % 3 {
                 0 => KeyOrder::Bytewise,
                 1 => KeyOrder::Reverse,
-                _ => KeyOrder::Custom(by.clone()),
+                _ => KeyOrder::Custom(Custom { compare: by.clone(), search: None }),
             };
             let kept = match round % 5 {
                 0 => Leaves::Whole,

@@ -14,10 +14,11 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::group::Group;
-use super::{LINE, Page, Record, code, head_of, head_of_reversed};
+use super::keys::{Keys, search_of};
+use super::{LINE, Page, Record, code};
 use crate::Result;
 use crate::tree::bytes::{compare_back, compare_front};
-use crate::tree::order::{Form, KeyOrder};
+use crate::tree::order::{Form, KeyOrder, head_of, head_of_reversed};
 use crate::tree::page_ref::ExtentRef;
 
 /// Where among the values of a key a search aims.
@@ -140,7 +141,7 @@ fn compare_record<P: Extents>(
     Ok(match order {
         KeyOrder::Bytewise => compare_front(record.rest(), rest),
         KeyOrder::Reverse => compare_back(record.rest(), rest),
-        KeyOrder::Custom(compare) => compare(record.rest(), key),
+        KeyOrder::Custom(by) => (by.compare)(record.rest(), key),
     })
 }
 
@@ -245,7 +246,7 @@ fn ties_behind(order: &KeyOrder, last: Record<'_>, rest: &[u8]) -> bool {
         _ if last.is_long_key() => return false,
         KeyOrder::Bytewise => compare_front(last.rest(), rest),
         KeyOrder::Reverse => compare_back(last.rest(), rest),
-        KeyOrder::Custom(compare) => compare(last.rest(), rest),
+        KeyOrder::Custom(by) => (by.compare)(last.rest(), rest),
     };
     seen.is_lt()
 }
@@ -320,8 +321,13 @@ pub(crate) fn leaf_slot_near<P: Extents>(
     key: &[u8],
     from: usize,
 ) -> Result<(usize, bool)> {
-    let KeyOrder::Custom(_) = order else { return leaf_slot(pages, order, page, key) };
+    let KeyOrder::Custom(by) = order else { return leaf_slot(pages, order, page, key) };
     let n = page.len();
+    if let Some(search) = search_of(by)
+        && let Some(found) = Keys::of_leaf(page, 0..n, Some(from)).search(search, key)
+    {
+        return Ok(found);
+    }
     let compare = |slot| compare_record(pages, order, page.leaf_record(slot), key, key);
     // The keys before `low` are before the one that is looked for, those from `high` on after it.
     let (mut low, mut high) = (0, n);
@@ -418,9 +424,14 @@ fn bisect_custom<P: Extents>(
     key: &[u8],
     slots: Range<usize>,
 ) -> Result<(usize, bool)> {
-    let KeyOrder::Custom(compare) = order else { return Ok((slots.start, false)) };
+    let KeyOrder::Custom(by) = order else { return Ok((slots.start, false)) };
+    if let Some(search) = search_of(by)
+        && let Some(found) = Keys::of_leaf(page, slots.clone(), None).search(search, key)
+    {
+        return Ok(found);
+    }
     bisect_by(slots, |slot| match page.plain_record(slot) {
-        Some((stored, _)) => Ok(compare(stored, key)),
+        Some((stored, _)) => Ok((by.compare)(stored, key)),
         None => compare_record(pages, order, page.leaf_record(slot), key, key),
     })
 }

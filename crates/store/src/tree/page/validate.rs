@@ -91,8 +91,8 @@ fn check_heap<const STEP: usize>(
     if built.iter().try_fold(at, follows) == Some(bytes.len()) {
         return Ok(());
     }
-    // Otherwise each record ends where another one begins, or at the end, and as they are together as
-    // long as the heap, no byte is in two of them.
+    // Otherwise each record ends where another one begins, or at the end, and as they are together
+    // as long as the heap, no byte is in two of them.
     let (mut marks, mut sum) = (vec![[0u64; 2]; bytes.len() / 64 + 1], 0);
     let mark = |place: usize| 1 << (place % 64);
     for slot in slots {

@@ -236,10 +236,13 @@ impl WritePages {
     /// is one already, a copy otherwise.
     #[inline(always)]
     pub(crate) fn touch(&mut self, at: PageRef, level: u8) -> Result<PageRef> {
-        if at.is_changed() && self.slots[at.index()].epoch == self.log.epoch {
-            return Ok(at);
-        }
-        self.touch_slow(at, level)
+        if self.is_touched(at) { Ok(at) } else { self.touch_slow(at, level) }
+    }
+
+    /// Whether a page is a changed one that may be written as it is.
+    #[inline(always)]
+    pub(crate) fn is_touched(&self, at: PageRef) -> bool {
+        at.is_changed() && self.slots[at.index()].epoch == self.log.epoch
     }
 
     #[cold]

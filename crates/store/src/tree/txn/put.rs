@@ -6,6 +6,7 @@ use crate::tree::catalog::OpenTable;
 use crate::tree::insert::{Place, fits_inline, put_at, touch_path};
 use crate::tree::order::KeyOrder;
 use crate::tree::page::max_inline_key;
+use crate::tree::page_ref::PageRef;
 use crate::tree::pages::{Pages, WritePages};
 use crate::tree::path::Path;
 use crate::tree::snapshot::sealed::Sealed;
@@ -84,6 +85,34 @@ impl WriteTxn {
     #[inline]
     pub fn put_at_end(&mut self, table: Table, key: &[u8], value: &[u8]) -> bool {
         self.push(table, key, value)
+    }
+
+    /// Replaces the value of a slot of a leaf of a table without duplicates by one of the same
+    /// length, where nothing was changed since the leaf was found. False, and no change, if the
+    /// leaf has to be made a changed page or the record changed in another way.
+    pub(crate) fn put_over(
+        &mut self,
+        table: Table,
+        leaf: PageRef,
+        slot: usize,
+        value: &[u8],
+    ) -> Result<bool> {
+        if !self.leaves_places() {
+            return Ok(false);
+        }
+        let state = self.turn.state_mut();
+        state.pages.interrupted()?;
+        let Some(open) = state.tables.get_mut(table.index as usize) else { return Ok(false) };
+        // The table's own record is as it was when the leaf became a changed page.
+        if !state.pages.is_touched(leaf) {
+            return Ok(false);
+        }
+        let mut page = state.pages.change(leaf);
+        let Some(old) = page.value_of_len(slot, value.len()) else { return Ok(false) };
+        old.copy_from_slice(value);
+        self.changes += 1;
+        open.changed_at = self.changes;
+        Ok(true)
     }
 
     /// Puts an entry at a place of a table without duplicates, where nothing was changed since the

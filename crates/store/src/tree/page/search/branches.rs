@@ -1,7 +1,7 @@
 //! Search in a branch.
 
 use super::*;
-use crate::tree::options::Compare;
+use crate::tree::order::Custom;
 use crate::tree::page::Layout;
 
 /// The child of a branch below which the pair (`key`, `side`) stands or would stand.
@@ -14,9 +14,9 @@ pub(crate) fn branch_slot<P: Extents>(
     side: Side<'_>,
 ) -> Result<usize> {
     let n = page.len();
-    if let KeyOrder::Custom(compare) = &form.keys {
+    if let KeyOrder::Custom(by) = &form.keys {
         return match form.values {
-            None => bisect_custom_branch(pages, form, page, key, compare),
+            None => bisect_custom_branch(pages, form, page, key, by),
             Some(_) => bisect_branch(pages, form, page, key, key, 1..n, side),
         };
     }
@@ -66,8 +66,13 @@ fn bisect_custom_branch<P: Extents>(
     form: &Form,
     page: Page<'_>,
     key: &[u8],
-    compare: &Compare,
+    by: &Custom,
 ) -> Result<usize> {
+    if let Some(search) = search_of(by)
+        && let Some((slot, is_equal)) = Keys::of_branch(page).search(search, key)
+    {
+        return Ok(if is_equal { slot } else { slot - 1 });
+    }
     // They have no values, and stand as the records of a DENSE leaf do.
     let offsets = page.address().wrapping_add(page.offsets_at());
     let (mut low, mut high) = (1, page.len());
@@ -75,7 +80,7 @@ fn bisect_custom_branch<P: Extents>(
         let middle = low + (high - low) / 2;
         let offset = offsets.wrapping_add(Layout::Dense.step() * middle);
         let is_after = match page.plain_record_in(Layout::Dense, offset) {
-            Some((separator, _)) => compare(separator, key).is_gt(),
+            Some((separator, _)) => (by.compare)(separator, key).is_gt(),
             None => is_after(pages, form, page, middle, key, key, Side::First)?,
         };
         if is_after {
