@@ -7,10 +7,6 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Instant;
 
 use hedgerow::Durability;
@@ -352,7 +348,7 @@ fn batched<S: Source>(store: &S, scan: &Scan) -> Result<u64> {
 
 fn asynchronous<S: Source>(store: &S, scan: &Scan) -> Result<u64> {
     let mut stream = scan.stream(store)?;
-    block_on(async {
+    pollster::block_on(async {
         let mut sum = 0;
         let mut run = Run::default();
         while stream.fill(&mut run).await? {
@@ -364,34 +360,13 @@ fn asynchronous<S: Source>(store: &S, scan: &Scan) -> Result<u64> {
 
 fn asynchronous_pairs<S: Source>(store: &S, scan: &Scan) -> Result<u64> {
     let mut stream = scan.stream(store)?.into_pairs();
-    block_on(async {
+    pollster::block_on(async {
         let mut sum = 0;
         while let Some(pair) = stream.next_pair().await? {
             sum += (pair.key().len() + pair.value().len()) as u64;
         }
         Ok(sum)
     })
-}
-
-/// Wakes the thread that polls.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(task: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut task = pin!(task);
-    loop {
-        match task.as_mut().poll(&mut context) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }
 
 /// Cutting into parts, and reading them by two threads.

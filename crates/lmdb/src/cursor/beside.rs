@@ -5,6 +5,7 @@ use hedgerow::tree::{self, ReadTxn};
 
 use super::Cursor;
 use crate::abi::Val;
+use crate::arena::Arena;
 use crate::txn::{BLOCKED, Body, Txn};
 
 impl Cursor {
@@ -52,10 +53,7 @@ impl Cursor {
         if !txn.goes_on() {
             return None;
         }
-        let arena = match self.is_brief {
-            true => self.own.rewound(),
-            false => &mut txn.arena,
-        };
+        let arena = arena_of(&mut self.own, self.is_brief, txn);
         let room = arena.key_room()?;
         let (key, value) = match self.ahead.back() {
             Some(step) => step.joined(room),
@@ -94,10 +92,7 @@ impl Cursor {
         if !txn.goes_on() {
             return None;
         }
-        let arena = match self.is_brief {
-            true => self.own.rewound(),
-            false => &mut txn.arena,
-        };
+        let arena = arena_of(&mut self.own, self.is_brief, txn);
         // The room first: what was stepped over would be lost.
         let room = arena.key_room()?;
         let (key, value) = self.ahead.step()?.joined(room);
@@ -125,10 +120,7 @@ impl Cursor {
         if txn.flags & BLOCKED != 0 {
             return None;
         }
-        let arena = match self.is_brief {
-            true => self.own.rewound(),
-            false => &mut txn.arena,
-        };
+        let arena = arena_of(&mut self.own, self.is_brief, txn);
         let (key, value) = self.ahead.next_leaf(arena.key_room()?)?;
         Some((arena.short(key), Val::of(value)))
     }
@@ -185,4 +177,11 @@ impl Cursor {
         }
         false
     }
+}
+
+/// Where the copy of a key goes: to the cursor's own memory, which is used again, or to that of its
+/// transaction.
+#[inline(always)]
+fn arena_of<'a>(own: &'a mut Arena, is_brief: bool, txn: &'a mut Txn) -> &'a mut Arena {
+    if is_brief { own.rewound() } else { &mut txn.arena }
 }

@@ -92,15 +92,6 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
-/// # fn block_on<T>(task: impl Future<Output = T>) -> T {
-/// #     let mut task = std::pin::pin!(task);
-/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-/// #     loop {
-/// #         let polled = task.as_mut().poll(&mut context);
-/// #         if let std::task::Poll::Ready(done) = polled { return done; }
-/// #         std::thread::yield_now();
-/// #     }
-/// # }
 /// use hedgerow::stream::{Run, Scan, Sink};
 ///
 /// let mut sink = Sink::new(&store, "words")?;
@@ -109,7 +100,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 /// let mut stream = Scan::new("words").stream(&store)?;
 /// let mut pairs = Scan::new("words").stream(&store)?.into_pairs();
 /// drop(store);
-/// block_on(async {
+/// pollster::block_on(async {
 ///     let (mut run, mut words) = (Run::default(), Vec::new());
 ///     while stream.fill(&mut run).await? {
 ///         words.extend(run.iter().map(|(word, _)| word.to_vec()));
@@ -424,19 +415,10 @@ impl Future for Ack {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
-/// # fn block_on<T>(task: impl Future<Output = T>) -> T {
-/// #     let mut task = std::pin::pin!(task);
-/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-/// #     loop {
-/// #         let polled = task.as_mut().poll(&mut context);
-/// #         if let std::task::Poll::Ready(done) = polled { return done; }
-/// #         std::thread::yield_now();
-/// #     }
-/// # }
 /// use hedgerow::stream::{AsyncSink, Sink};
 ///
 /// let sink = AsyncSink::new(Sink::new(&store, "words")?, 1_000)?;
-/// block_on(async {
+/// pollster::block_on(async {
 ///     let first = sink.put(b"ash".to_vec(), b"tree".to_vec()).await;
 ///     let second = sink.put(b"elm".to_vec(), b"tree".to_vec()).await;
 ///     assert!(first.await? && second.await?);

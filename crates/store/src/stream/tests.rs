@@ -432,42 +432,23 @@ fn pairs_in_and_out_of_order_arrive() {
     assert!(store.check(&mut |_, _| ()).unwrap().problems.is_empty());
 }
 
-/// Polls a task until it is done.
-fn block_on<T>(task: impl Future<Output = T>) -> T {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
-    let mut context = std::task::Context::from_waker(&waker);
-    let mut task = std::pin::pin!(task);
-    loop {
-        match task.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(done) => return done,
-            std::task::Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
 #[test]
 fn asynchronous_streams_give_all_and_let_go() {
     let (_folder, store, all) = with_duplicates(200);
     let mut pairs = Scan::new("t").stream(&store).unwrap().into_pairs();
     let mut found = Vec::new();
-    while let Some(pair) = block_on(pairs.next_pair()).unwrap() {
+    while let Some(pair) = pollster::block_on(pairs.next_pair()).unwrap() {
         found.push((pair.key().to_vec(), pair.value().to_vec()));
     }
     assert_eq!(found, all);
     let (mut stream, mut run) = (Scan::new("t").stream(&store).unwrap(), Run::default());
     let mut found = Vec::new();
-    while block_on(stream.fill(&mut run)).unwrap() {
+    while pollster::block_on(stream.fill(&mut run)).unwrap() {
         found.extend(run.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
     }
     assert_eq!(found, all);
     let mut stream = Scan::new("t").stream(&store).unwrap();
-    assert!(!block_on(stream.next_run()).unwrap().unwrap().is_empty());
+    assert!(!pollster::block_on(stream.next_run()).unwrap().unwrap().is_empty());
     drop((pairs, stream));
     while !store.readers().unwrap().is_empty() {
         std::thread::sleep(Duration::from_millis(1));
@@ -483,13 +464,17 @@ fn many_tasks_share_a_sink() {
         for thread in 0..4_u8 {
             let sink = sink.clone();
             scope.spawn(move || {
-                let acks: Vec<Ack> =
-                    (0..50).map(|n| block_on(sink.put(vec![thread, n], vec![]))).collect();
-                assert!(acks.into_iter().all(|ack| block_on(ack).unwrap()));
+                let acks: Vec<Ack> = (0..50)
+                    .map(|n| pollster::block_on(sink.put(vec![thread, n], vec![])))
+                    .collect();
+                assert!(acks.into_iter().all(|ack| pollster::block_on(ack).unwrap()));
             });
         }
     });
-    assert!(!block_on(block_on(sink.put(vec![1, 1], vec![]))).unwrap(), "it is there already");
+    assert!(
+        !pollster::block_on(pollster::block_on(sink.put(vec![1, 1], vec![]))).unwrap(),
+        "it is there already"
+    );
     assert_eq!(sink.report().pairs, 200);
     assert_eq!(collect(Scan::new("t").pairs(&store).unwrap()).len(), 200);
 }

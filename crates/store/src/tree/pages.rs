@@ -447,9 +447,7 @@ impl ReadPages {
         // SAFETY: boxes stay where they are until `renew` (which takes `&mut self`) or drop.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) })
     }
-}
 
-impl ReadPages {
     /// Calls a function for each run of neighbours among pages of the snapshot.
     fn for_runs(&self, pages: &mut dyn Iterator<Item = PageRef>, call: impl Fn(Run)) {
         let mut run = Run { start: 0, len: 0 };

@@ -166,23 +166,7 @@ impl Db {
     /// batch.put(&people, b"1", b"Ada")?;
     /// let written = db.write_async(batch, Durability::Durable);
     /// let task = async { written.await };
-    /// # fn block_on(f: impl Future<Output = hedgerow::Result<()>>) -> hedgerow::Result<()> {
-    /// #     struct Thread(std::thread::Thread);
-    /// #     impl std::task::Wake for Thread {
-    /// #         fn wake(self: std::sync::Arc<Self>) {
-    /// #             self.0.unpark();
-    /// #         }
-    /// #     }
-    /// #     let waker = std::sync::Arc::new(Thread(std::thread::current())).into();
-    /// #     let mut f = std::pin::pin!(f);
-    /// #     loop {
-    /// #         match f.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
-    /// #             std::task::Poll::Ready(answer) => return answer,
-    /// #             std::task::Poll::Pending => std::thread::park(),
-    /// #         }
-    /// #     }
-    /// # }
-    /// # block_on(task)?;
+    /// # pollster::block_on(task)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

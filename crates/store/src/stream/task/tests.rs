@@ -1,9 +1,5 @@
 //! Asynchronous streams of both engines: what they give, how long it lives, and what it keeps.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crate::lsm::{Db, Options};
@@ -11,27 +7,6 @@ use crate::stream::{Run, RunPair, Scan, Sink, Snapshot, Source, Target, Values};
 use crate::tree::{Snapshot as _, Store, TableOptions};
 
 type Owned = (Vec<u8>, Vec<u8>);
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Polls a task until it is done.
-fn block_on<T>(task: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut task = pin!(task);
-    loop {
-        match task.as_mut().poll(&mut context) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 /// Keys of several lengths that share their beginnings, and values that lie in the leaf, that need
 /// pages of their own, or that are empty.
@@ -64,7 +39,7 @@ fn db() -> (tempfile::TempDir, Db) {
 fn in_runs<S: Source>(source: &S, scan: &Scan) -> Vec<Owned> {
     let (mut stream, mut run) = (scan.stream(source).unwrap(), Run::default());
     let mut found = Vec::new();
-    while block_on(stream.fill(&mut run)).unwrap() {
+    while pollster::block_on(stream.fill(&mut run)).unwrap() {
         assert!(!run.is_empty());
         found.extend(run.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
     }
@@ -75,10 +50,10 @@ fn in_runs<S: Source>(source: &S, scan: &Scan) -> Vec<Owned> {
 fn in_pairs<S: Source>(source: &S, scan: &Scan) -> Vec<RunPair<S::Snapshot>> {
     let mut stream = scan.stream(source).unwrap().into_pairs();
     let mut found = Vec::new();
-    while let Some(pair) = block_on(stream.next_pair()).unwrap() {
+    while let Some(pair) = pollster::block_on(stream.next_pair()).unwrap() {
         found.push(pair);
     }
-    assert!(block_on(stream.next_pair()).unwrap().is_none(), "it stays at its end");
+    assert!(pollster::block_on(stream.next_pair()).unwrap().is_none(), "it stays at its end");
     found
 }
 
@@ -166,7 +141,7 @@ fn the_snapshot_is_kept_as_long_as_something_of_it() {
     fill(&store, 20_000);
     let readers = || store.readers().unwrap().len();
     let mut stream = Scan::new("t").stream(&store).unwrap();
-    let run = block_on(stream.next_run()).unwrap().unwrap();
+    let run = pollster::block_on(stream.next_run()).unwrap().unwrap();
     assert_eq!(readers(), 1);
     drop(stream);
     // The thread ends, and what waited in the queue is gone with it.
@@ -176,7 +151,7 @@ fn the_snapshot_is_kept_as_long_as_something_of_it() {
     wait_for(|| readers() == 0);
     let mut stream = Scan::new("t").limit(9).stream(&store).unwrap().into_pairs();
     let mut last = None;
-    while let Some(pair) = block_on(stream.next_pair()).unwrap() {
+    while let Some(pair) = pollster::block_on(stream.next_pair()).unwrap() {
         last = Some(pair);
     }
     assert_eq!(readers(), 1);
@@ -191,13 +166,13 @@ fn a_parked_stream_keeps_nothing() {
     let all = fill(&store, 20_000);
     let scan = Scan::new("t").park_after(Duration::from_millis(20));
     let mut stream = scan.stream(&store).unwrap();
-    let mut run = block_on(stream.next_run()).unwrap().unwrap();
+    let mut run = pollster::block_on(stream.next_run()).unwrap().unwrap();
     // The consumer has a run, others wait for it, and the thread waits for the consumer.
     wait_for(|| store.readers().unwrap().is_empty());
     let mut found = Vec::new();
     loop {
         found.extend(run.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
-        if !block_on(stream.fill(&mut run)).unwrap() {
+        if !pollster::block_on(stream.fill(&mut run)).unwrap() {
             break;
         }
     }

@@ -18,8 +18,8 @@ use crate::tree::{ReadTxn, path};
 pub type KeyRoom = [MaybeUninit<u8>; Joining::ROOM];
 
 /// The entries after and before a [`Cursor`] in its leaf and, in a longer scan, those of the leaves
-/// beside it. It borrows the transaction, which therefore neither
-/// ends nor is renewed, and steps by itself; [`Cursor::follow`] then moves the cursor to its place.
+/// beside it. It borrows the transaction, which therefore neither ends nor is renewed, and steps by
+/// itself; [`Cursor::follow`] then moves the cursor to its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'t> {
     /// Where the offset of the next entry stands.

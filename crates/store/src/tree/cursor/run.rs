@@ -96,10 +96,8 @@ impl Cursor {
             return Ok(());
         }
         self.leaf.next = passing.next;
-        if S::WRITES || BACK {
-            self.catch_up();
-        }
         if S::WRITES {
+            self.catch_up();
             self.give(txn)?;
         }
         Ok(())

@@ -26,15 +26,20 @@ impl Paging for Told {
     }
 }
 
-#[test]
-fn a_file_beyond_memory_is_read_ahead_where_scans_say_so() {
+/// A file of 1,000 pages with a map that tells what it was told.
+fn mapped() -> (ReadPages, Arc<Told>) {
     let disk = SimSystem::new(0, Config::default());
     let file = disk.open_data(std::path::Path::new("a"), Open::Create, 0o600).unwrap();
     let told = Arc::new(Told::default());
     let owner: Arc<dyn Paging> = told.clone();
     let map = Map { base: std::ptr::null(), reserved: u64::from(PAGE_NO_END) << 12, owner };
     let file = PageFile::new(file, Some(map), 4096, "a".into(), false, Arc::default());
-    let mut pages = ReadPages::new(Arc::new(file), 1000);
+    (ReadPages::new(Arc::new(file), 1000), told)
+}
+
+#[test]
+fn a_file_beyond_memory_is_read_ahead_where_scans_say_so() {
+    let (mut pages, told) = mapped();
     let children = [7, 8, 9, 5, 11, 12, 2000].map(PageRef);
     pages.read_ahead(&mut children.into_iter());
     assert!(!told.random.load(Ordering::Relaxed));
@@ -48,13 +53,7 @@ fn a_file_beyond_memory_is_read_ahead_where_scans_say_so() {
 
 #[test]
 fn long_runs_that_were_not_touched_are_mapped_in_one_call() {
-    let disk = SimSystem::new(0, Config::default());
-    let file = disk.open_data(std::path::Path::new("a"), Open::Create, 0o600).unwrap();
-    let told = Arc::new(Told::default());
-    let owner: Arc<dyn Paging> = told.clone();
-    let map = Map { base: std::ptr::null(), reserved: u64::from(PAGE_NO_END) << 12, owner };
-    let file = PageFile::new(file, Some(map), 4096, "a".into(), false, Arc::default());
-    let mut pages = ReadPages::new(Arc::new(file), 1000);
+    let (mut pages, told) = mapped();
     pages.file.set_checked(500);
     let runs = [10..26, 30..45, 500..600, 600..601, 700..900, 990..1010];
     let children = || runs.clone().into_iter().flatten().map(PageRef);

@@ -2,31 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::task::Wake;
 
 use super::*;
 use crate::lsm::{Options, Readable};
 use crate::os::sim::{self, SimSystem};
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Polls until there is an answer: the whole of an executor.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Arc::new(Unpark(std::thread::current())).into();
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(answer) => return answer,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 fn store(folder: &tempfile::TempDir) -> (Db, Keyspace) {
     let options = Options::new().create(true).memtable_bytes(64 << 10);
@@ -59,16 +38,16 @@ fn any_number_of_commits_and_reads_wait_on_few_threads() {
         (0..COUNT).map(|n| db.write_async(batch(&space, n), durability(n))).collect();
     // A thread that waits for its own commit beside them.
     db.put(&space, b"beside", b"").unwrap();
-    writes.into_iter().for_each(|write| block_on(write).unwrap());
+    writes.into_iter().for_each(|write| pollster::block_on(write).unwrap());
     let reads: Vec<_> = (0..COUNT).map(|n| db.get_async(&space, &n.to_be_bytes())).collect();
     for (n, read) in (0..COUNT).zip(reads) {
-        assert_eq!(block_on(read).unwrap(), Some(vec![n as u8; 100]));
+        assert_eq!(pollster::block_on(read).unwrap(), Some(vec![n as u8; 100]));
     }
     if cfg!(target_os = "linux") {
         assert!((1..=8 * 16).contains(&threads("hedgerow-ask")), "at most eight a store");
     }
     let keys: Vec<_> = (0..50_u64).map(|n| (n * 2 * COUNT / 50).to_be_bytes().to_vec()).collect();
-    let values = block_on(db.multi_get_async(&space, keys.clone())).unwrap();
+    let values = pollster::block_on(db.multi_get_async(&space, keys.clone())).unwrap();
     assert_eq!(values, db.multi_get(&space, &keys).unwrap());
     assert_eq!(values.iter().flatten().count(), 25);
 }
@@ -85,7 +64,7 @@ fn the_last_one_wins() {
             db.write_async(batch, Durability::None)
         };
         let writes: Vec<_> = (0..50).map(|n| write(round * 50 + n)).collect();
-        writes.into_iter().for_each(|write| block_on(write).unwrap());
+        writes.into_iter().for_each(|write| pollster::block_on(write).unwrap());
         let last = (round * 50 + 49).to_be_bytes().to_vec();
         assert_eq!(db.get(&space, b"key").unwrap(), Some(last));
     }
@@ -111,7 +90,7 @@ fn callbacks_are_called_once_and_may_ask_again() {
     assert_eq!(found, [None, Some(vec![1; 100])]);
     // A callback that panics does no harm to others.
     db.write_then(batch(&space, 2), Durability::Eventual, |_| panic!("on purpose"));
-    block_on(db.write_async(batch(&space, 3), Durability::Eventual)).unwrap();
+    pollster::block_on(db.write_async(batch(&space, 3), Durability::Eventual)).unwrap();
     assert!(db.get(&space, &2_u64.to_be_bytes()).unwrap().is_some());
 }
 
@@ -121,25 +100,28 @@ fn what_is_refused_is_told() {
     let (db, space) = store(&folder);
     let other_folder = tempfile::tempdir().unwrap();
     let (other, theirs) = store(&other_folder);
-    let refused = block_on(db.get_async(&theirs, b"key"));
+    let refused = pollster::block_on(db.get_async(&theirs, b"key"));
     assert!(matches!(refused, Err(Error::Argument { .. })));
-    let refused = block_on(db.write_async(batch(&theirs, 1), Durability::None));
+    let refused = pollster::block_on(db.write_async(batch(&theirs, 1), Durability::None));
     assert!(matches!(refused, Err(Error::Argument { .. })));
     drop(other);
     let mut txn = db.transaction();
     txn.get(&space, b"key").unwrap();
     txn.put(&space, b"key", b"ours").unwrap();
     db.put(&space, b"key", b"theirs").unwrap();
-    assert!(matches!(block_on(txn.commit_async(Durability::Durable)), Err(Error::Conflict)));
+    assert!(matches!(
+        pollster::block_on(txn.commit_async(Durability::Durable)),
+        Err(Error::Conflict)
+    ));
     let mut txn = db.transaction();
     txn.get(&space, b"key").unwrap();
     txn.put(&space, b"key", b"ours").unwrap();
-    block_on(txn.commit_async(Durability::Durable)).unwrap();
+    pollster::block_on(txn.commit_async(Durability::Durable)).unwrap();
     assert_eq!(db.stat().snapshots, 0, "what they saw is let go");
-    block_on(db.transaction().commit_async(Durability::Durable)).unwrap();
-    block_on(db.write_async(Batch::new(), Durability::Durable)).unwrap();
+    pollster::block_on(db.transaction().commit_async(Durability::Durable)).unwrap();
+    pollster::block_on(db.write_async(Batch::new(), Durability::Durable)).unwrap();
     db.drop_keyspace("space").unwrap();
-    let refused = block_on(db.write_async(batch(&space, 1), Durability::None));
+    let refused = pollster::block_on(db.write_async(batch(&space, 1), Durability::None));
     assert!(matches!(refused, Err(Error::NoTable { .. })));
 }
 
@@ -159,7 +141,7 @@ fn one_of_two_in_a_group_conflicts() {
             .collect();
         let commits: Vec<_> =
             transactions.into_iter().map(|txn| txn.commit_async(Durability::Durable)).collect();
-        let done = commits.into_iter().map(block_on).filter(|done| done.is_ok()).count();
+        let done = commits.into_iter().map(pollster::block_on).filter(|done| done.is_ok()).count();
         assert_eq!(done, 1, "round {round}");
     }
 }
@@ -196,7 +178,7 @@ fn closing_answers_everybody() {
             closed.recv().unwrap();
         }
         for read in reads {
-            drop(block_on(read).unwrap());
+            drop(pollster::block_on(read).unwrap());
         }
         // The thread that closed the store does what is left, then.
         while told.load(Ordering::SeqCst) < 200 {
