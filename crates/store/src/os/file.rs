@@ -119,11 +119,6 @@ pub trait Paging: Send + Sync {
     fn read_ahead(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Maps a part of the file that will soon be touched in one go, for less than the faults of
-    /// touching it would take; what is not in memory is read.
-    fn populate(&self, offset: u64, len: u64) {
-        let _ = (offset, len);
-    }
     /// Shows the file again where something was written into a private map.
     fn show_file(&self, offset: u64, len: u64) {
         let _ = (offset, len);

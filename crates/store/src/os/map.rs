@@ -156,21 +156,6 @@ impl Region {
         }
         Ok(())
     }
-
-    /// Gives the system advice that leaves what is in the range. A hint: it never fails.
-    fn advise(&self, offset: u64, len: u64, advice: mm::Advice) {
-        let page = page_size() as u64;
-        let start = offset / page * page;
-        if let Some(end) = offset.checked_add(len)
-            && end <= self.len as u64
-        {
-            // SAFETY: the range lies in the region, and what is in it stays.
-            let _ = unsafe {
-                let base = self.base.as_ptr().add(start as usize).cast();
-                mm::madvise(base, (end - start) as usize, advice)
-            };
-        }
-    }
 }
 
 impl Paging for Region {
@@ -180,12 +165,17 @@ impl Paging for Region {
     }
 
     fn read_ahead(&self, offset: u64, len: u64) {
-        self.advise(offset, len, mm::Advice::WillNeed);
-    }
-
-    #[cfg(target_os = "linux")]
-    fn populate(&self, offset: u64, len: u64) {
-        self.advise(offset, len, mm::Advice::LinuxPopulateRead);
+        let page = page_size() as u64;
+        let start = offset / page * page;
+        if let Some(end) = offset.checked_add(len)
+            && end <= self.len as u64
+        {
+            // SAFETY: the range lies in the region, and what is in it stays.
+            let _ = unsafe {
+                let base = self.base.as_ptr().add(start as usize).cast();
+                mm::madvise(base, (end - start) as usize, mm::Advice::WillNeed)
+            };
+        }
     }
 }
 
@@ -201,10 +191,6 @@ impl Paging for Private {
 
     fn read_ahead(&self, offset: u64, len: u64) {
         self.0.read_ahead(offset, len);
-    }
-
-    fn populate(&self, offset: u64, len: u64) {
-        self.0.populate(offset, len);
     }
 
     fn show_file(&self, offset: u64, len: u64) {

@@ -26,10 +26,8 @@ pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
 pub(crate) use new_extents::NewExtents;
-use prefetch::{prefetch, prefetch_range};
+use prefetch::{prefetch, prefetch_page, prefetch_range};
 
-/// Fewer neighbouring pages than this are not mapped in one call: a fault maps as many.
-const POPULATED_MIN: u32 = 16;
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
 
@@ -151,18 +149,6 @@ impl PageFile {
         }
     }
 
-    /// Has a run mapped in one call, unless it is so short that the faults cost no more, or was
-    /// touched before.
-    fn populate(&self, run: Run) {
-        if let Some(map) = &self.map
-            && run.len >= POPULATED_MIN
-            && !self.is_checked(run.start)
-        {
-            let (start, len) = (u64::from(run.start), u64::from(run.len));
-            map.owner.populate(start << self.shift, len << self.shift);
-        }
-    }
-
     /// How many pages the map can ever show; without a map there is no limit but the number's.
     pub(crate) fn max_pages(&self) -> u32 {
         match &self.map {
@@ -271,10 +257,13 @@ impl PageFile {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Has the processor fetch a page to which a scan will come.
+    /// Has the processor fetch a page to which a scan will come. One that is to be checked is read
+    /// from its beginning to its end, which the processor foresees sooner than it can be told.
     #[inline(always)]
     pub(crate) fn fetch_next(&self, at: PageRef) {
-        prefetch_range(self.address(at.0), 0..PAGE_BYTES_MIN);
+        if self.is_checked(at.0) {
+            prefetch_page(self.address(at.0));
+        }
     }
 
     /// Reads pages by a positioned read, not through the map.
@@ -306,14 +295,13 @@ pub(crate) trait Pages: Extents {
     fn prefetch(&self, at: PageRef);
     /// Has the processor fetch bytes of a page that is about to be searched.
     fn fetch(&self, at: PageRef, bytes: Range<usize>);
+    /// Has the processor fetch what a scan will read of a page to which it will come.
+    fn fetch_next(&self, at: PageRef);
     /// Has the processor fetch all of a page that is about to be searched and copied; of one that
     /// was copied already the first `bytes`.
     fn fetch_to_change(&self, at: PageRef, bytes: usize);
     /// Has pages read in the background where the file is beyond memory; neighbours together.
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
-    /// Has pages mapped, where the file is in memory, that a long scan is about to come to for the
-    /// first time; neighbours together.
-    fn map_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
 }
 
 /// Runs that were read, by first page and number of pages.
@@ -447,24 +435,6 @@ impl ReadPages {
         // SAFETY: boxes stay where they are until `renew` (which takes `&mut self`) or drop.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) })
     }
-
-    /// Calls a function for each run of neighbours among pages of the snapshot.
-    fn for_runs(&self, pages: &mut dyn Iterator<Item = PageRef>, call: impl Fn(Run)) {
-        let mut run = Run { start: 0, len: 0 };
-        for at in pages.filter(|at| !at.is_changed() && at.0 < self.end) {
-            if run.start + run.len == at.0 && run.len > 0 {
-                run.len += 1;
-                continue;
-            }
-            if run.len > 0 {
-                call(run);
-            }
-            run = Run { start: at.0, len: 1 };
-        }
-        if run.len > 0 {
-            call(run);
-        }
-    }
 }
 
 impl Extents for ReadPages {
@@ -531,20 +501,33 @@ impl Pages for ReadPages {
     }
 
     #[inline(always)]
+    fn fetch_next(&self, at: PageRef) {
+        self.file.fetch_next(at);
+    }
+
+    #[inline(always)]
     fn fetch_to_change(&self, at: PageRef, _: usize) {
         // Only the beginning of a large page is prefetched.
         prefetch::<PAGE_BYTES_MIN>(self.file.address(at.0));
     }
 
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
-        if self.file.is_beyond_memory() {
-            self.for_runs(pages, |run| self.file.read_ahead(run));
-        }
-    }
-
-    fn map_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
         if !self.file.is_beyond_memory() {
-            self.for_runs(pages, |run| self.file.populate(run));
+            return;
+        }
+        let mut run = Run { start: 0, len: 0 };
+        for at in pages.filter(|at| !at.is_changed() && at.0 < self.end) {
+            if run.start + run.len == at.0 && run.len > 0 {
+                run.len += 1;
+                continue;
+            }
+            if run.len > 0 {
+                self.file.read_ahead(run);
+            }
+            run = Run { start: at.0, len: 1 };
+        }
+        if run.len > 0 {
+            self.file.read_ahead(run);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::page::search::{LIKELY_BYTES, Side, branch_slot, likely_place};
 use super::page::{MAX_LEVELS, Page};
-use super::page_ref::{PAGE_BYTES_MIN, PageRef};
+use super::page_ref::PageRef;
 use super::pages::Pages;
 use super::tree::Tree;
 use crate::Result;
@@ -16,8 +16,6 @@ pub(crate) struct Step {
 
 /// After this many neighbouring leaves the path is taken for a scan.
 const SCAN_LEAVES: u64 = 3;
-/// A scan has this many leaves mapped at a time.
-const MAPPED_LEAVES: u64 = 64;
 
 const MORE_LEAVES: &str = "more leaves below it than the store has pages";
 
@@ -167,8 +165,10 @@ impl Path {
                 if level == 1 && slot + 1 < page.len() {
                     // Of the leaf after this one, prefetch what is needed first; a long scan needs
                     // all of it.
-                    let bytes = if self.moved > 1 { PAGE_BYTES_MIN } else { leaf.front() };
-                    pages.fetch(page.child(slot + 1), 0..bytes);
+                    match self.moved {
+                        2.. => pages.fetch_next(page.child(slot + 1)),
+                        _ => pages.fetch(page.child(slot + 1), 0..leaf.front()),
+                    }
                 }
                 return Ok(Some(leaf));
             }
@@ -188,7 +188,7 @@ impl Path {
                 self.look_ahead(pages, level, false);
                 // Few keys in a leaf have many values, over which steps may pass.
                 if level == 1 && slot > 1 && self.moved < -1 && leaf.len() >= FETCHED_KEYS_MIN {
-                    pages.fetch(page.child(slot - 2), 0..PAGE_BYTES_MIN);
+                    pages.fetch_next(page.child(slot - 2));
                 }
                 return Ok(Some(leaf));
             }
@@ -249,35 +249,24 @@ impl Path {
         Ok(page)
     }
 
-    /// Prepares the leaves that a scan will come to, if it is time to: it has come to a leaf by way
-    /// of a branch of this level.
+    /// Has the other leaves of the level-1 branch that a scan will come to read in the background,
+    /// if it is time to: it has come to a leaf by way of a branch of this level.
     #[inline(always)]
     fn look_ahead<P: Pages>(&self, pages: &P, level: usize, forward: bool) {
         let moved = self.moved.unsigned_abs();
         if moved == SCAN_LEAVES || (level > 1 && moved > SCAN_LEAVES) {
-            self.prepare(pages, forward, usize::MAX, P::read_ahead);
-        }
-        if moved.is_multiple_of(MAPPED_LEAVES) {
-            self.prepare(pages, forward, MAPPED_LEAVES as usize, P::map_ahead);
+            self.read_ahead(pages, forward);
         }
     }
 
-    /// Calls a function of the next leaves, at most so many, of the same level-1 branch.
     #[cold]
     #[inline(never)]
-    fn prepare<P: Pages>(
-        &self,
-        pages: &P,
-        forward: bool,
-        most: usize,
-        call: fn(&P, &mut dyn Iterator<Item = PageRef>),
-    ) {
+    fn read_ahead<P: Pages>(&self, pages: &P, forward: bool) {
         let Step { page, slot } = self.steps[1];
         if let Ok(page) = pages.page(page, 1) {
             let slot = slot as usize;
-            let end = page.len().min(slot.saturating_add(most).saturating_add(1));
-            let rest = if forward { slot + 1..end } else { slot.saturating_sub(most)..slot };
-            call(pages, &mut rest.map(|i| page.child(i)));
+            let rest = if forward { slot + 1..page.len() } else { 0..slot };
+            pages.read_ahead(&mut rest.map(|i| page.child(i)));
         }
     }
 

@@ -15,7 +15,7 @@ use super::frames::Buffer;
 use super::{NewExtents, PageFile, Pages, ReadPages};
 use crate::tree::meta::ONE_FLUSH_PAGES;
 use crate::tree::page::search::Extents;
-use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PageNo, PageRef, Run};
+use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PAGE_BYTES_MIN, PageNo, PageRef, Run};
 use crate::{Error, Place, Result};
 
 mod space;
@@ -490,6 +490,15 @@ impl Pages for WritePages {
     }
 
     #[inline(always)]
+    fn fetch_next(&self, at: PageRef) {
+        if at.is_changed() {
+            self.fetch_changed(at, 0..PAGE_BYTES_MIN);
+        } else {
+            self.base.fetch_next(at);
+        }
+    }
+
+    #[inline(always)]
     fn fetch_to_change(&self, at: PageRef, bytes: usize) {
         if at.is_changed() {
             self.fetch_changed(at, 0..bytes);
@@ -500,9 +509,5 @@ impl Pages for WritePages {
 
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
         self.base.read_ahead(pages);
-    }
-
-    fn map_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
-        self.base.map_ahead(pages);
     }
 }

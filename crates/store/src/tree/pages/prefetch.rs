@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use crate::tree::page;
+use crate::tree::page_ref::PAGE_BYTES_MIN;
 
 /// Fetches the cache lines of bytes of a page, at least one.
 ///
@@ -24,6 +25,13 @@ pub(super) fn prefetch_range(base: *const u8, bytes: Range<usize>) {
             break;
         }
     }
+}
+
+/// Fetches a page, or the beginning of a large one. It is not inlined, so that the loop always has
+/// the same alignment, on which its speed depends.
+#[inline(never)]
+pub(super) fn prefetch_page(base: *const u8) {
+    prefetch_range(base, 0..PAGE_BYTES_MIN);
 }
 
 /// The same number, which the compiler then knows nothing of.

@@ -9,7 +9,6 @@ use crate::os::{Open, Paging, System as _};
 struct Told {
     random: AtomicBool,
     ahead: Mutex<Vec<(u64, u64)>>,
-    populated: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Paging for Told {
@@ -19,10 +18,6 @@ impl Paging for Told {
 
     fn read_ahead(&self, offset: u64, len: u64) {
         self.ahead.lock().unwrap().push((offset >> 12, len >> 12));
-    }
-
-    fn populate(&self, offset: u64, len: u64) {
-        self.populated.lock().unwrap().push((offset >> 12, len >> 12));
     }
 }
 
@@ -49,20 +44,6 @@ fn a_file_beyond_memory_is_read_ahead_where_scans_say_so() {
     pages.renew(1000);
     pages.read_ahead(&mut children.into_iter());
     assert_eq!(*told.ahead.lock().unwrap(), [(7, 3), (5, 1), (11, 2)]);
-}
-
-#[test]
-fn long_runs_that_were_not_touched_are_mapped_in_one_call() {
-    let (mut pages, told) = mapped();
-    pages.file.set_checked(500);
-    let runs = [10..26, 30..45, 500..600, 600..601, 700..900, 990..1010];
-    let children = || runs.clone().into_iter().flatten().map(PageRef);
-    pages.map_ahead(&mut children());
-    // Neither short ones, nor one of which the beginning was looked at, nor what is not there.
-    assert_eq!(*told.populated.lock().unwrap(), [(10, 16), (700, 200)]);
-    pages.renew(PAGE_NO_END);
-    pages.map_ahead(&mut children());
-    assert_eq!(told.populated.lock().unwrap().len(), 2, "a file beyond memory");
 }
 
 #[test]
