@@ -5,8 +5,11 @@ use crc_fast::CrcAlgorithm;
 /// CRC-32C of `bytes`, started from `seed` (a page number, so that a page that was written to the
 /// wrong place does not pass).
 pub(crate) fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
+    #[repr(align(8))]
+    struct Aligned([u8; 8]);
+    let seed = Aligned(seed.to_le_bytes());
     let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(&seed.to_le_bytes());
+    digest.update(&seed.0);
     digest.update(bytes);
     digest.finalize() as u32
 }

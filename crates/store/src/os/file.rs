@@ -24,7 +24,7 @@ pub trait DataFile: Send + Sync {
     /// Writes all of `parts`, one after the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
-    /// The same for bytes that are not written a second time: in long calls.
+    /// The same in long calls, for bytes of which no part is written a second time.
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)
     }

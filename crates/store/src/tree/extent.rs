@@ -138,7 +138,10 @@ fn write_now(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Res
     let sum = put_trailer(&mut tail[plan.trailer - whole.len()..], pages.txn, &sums, run.start);
     pages.early.written = true;
     let parts = [IoSlice::new(whole), IoSlice::new(&tail)];
-    write(&pages.base.file, &parts, u64::from(run.start) * size as u64)?;
+    let file = &pages.base.file;
+    // The file has these pages, most often in the system's cache, whose units of them stay.
+    let written = file.file.append_at(&parts, u64::from(run.start) * size as u64);
+    written.map_err(|e| Error::io("write a long value to", &file.path, e))?;
     Ok(sum)
 }
 
