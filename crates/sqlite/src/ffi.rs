@@ -273,6 +273,17 @@ calls! {
         Ok(())
     }
 
+    /// Counts the entries of an index from the one that a cursor is on to what is looked for, which
+    /// equals none of them; -1 if that would have to be looked up.
+    fn hg_count_to(conn, cursor: *mut Position, probe: *const Probe, count: *mut i64) {
+        // SAFETY: as the caller says.
+        let (cursor, to) = unsafe { (at(cursor), at(count)) };
+        // SAFETY: as the caller says.
+        let near = order::with(unsafe { &*probe }, |key| cursor.count_to(conn, key))?;
+        *to = near.and_then(|near| i64::try_from(near).ok()).unwrap_or(-1);
+        Ok(())
+    }
+
     /// Moves a cursor to the entry with `n` entries before it.
     fn hg_seek_nth(conn, cursor: *mut Position, n: i64, row: *mut Row, is_there: *mut c_int) {
         // SAFETY: as the caller says.
@@ -301,6 +312,13 @@ calls! {
         // SAFETY: as the caller says.
         let (cursor, probe) = unsafe { (at(cursor), &*probe) };
         order::with(probe, |key| cursor.put_key(conn, key))
+    }
+
+    /// Puts an entry into an index in place of the one that the cursor is on.
+    fn hg_replace_key(conn, cursor: *mut Position, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let (cursor, probe) = unsafe { (at(cursor), &*probe) };
+        order::with(probe, |key| cursor.replace_key(conn, key))
     }
 
     /// Puts a new entry into an index near the one that the cursor is on, if that is its place.
