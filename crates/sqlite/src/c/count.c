@@ -152,8 +152,8 @@ static int hgLeftInRange(Vdbe *p, const VdbeOp *pOp, int isBack, i64 *pAt, i64 *
   return rc;
 }
 
-/* How many rows a loop over an index has from the one on that its cursor is on, if its range ends in
-** the leaf of that one; else 0. */
+/* How many rows a loop over an index has from the one on that its cursor is on, if its range ends
+** in the leaf of that one; else 0. */
 static i64 hgLeftInLeaf(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int *pRc){
   BtCursor *pCur = pC->uc.pCursor;
   UnpackedRecord r;

@@ -125,7 +125,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Puts an entry in place of the one at the cursor, and stands on it, if it has its place in the
+    /// Puts an entry in place of the one at the cursor, and stands on it, if its place is in the
     /// same leaf: neither branches nor counters change then. False, and no entry is changed, if its
     /// place may be elsewhere, if the cursor stands on none, or in a table with duplicates.
     #[doc(hidden)]
