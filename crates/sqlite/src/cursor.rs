@@ -418,6 +418,13 @@ impl Position {
         Ok(rank.map_err(|e| code_of(&e))?.keys)
     }
 
+    /// How many entries there are to a key, which need not be there, if the leaf says it.
+    pub(crate) fn count_to(&mut self, conn: &mut Conn, key: &[u8]) -> Answer<Option<u64>> {
+        self.ready(conn)?;
+        let Some((_, cursor)) = &mut self.cursor else { return Ok(None) };
+        on_body!(&conn.body, txn => cursor.count_to(txn, key)).map_err(|e| code_of(&e))
+    }
+
     /// Moves to the entry with `n` entries before it; false if there is none.
     pub(crate) fn seek_nth(&mut self, conn: &mut Conn, n: u64, row: &mut Row) -> Answer<bool> {
         self.ready(conn)?;
@@ -484,7 +491,10 @@ impl Position {
         let put = match &mut self.cursor {
             // The row under the cursor is replaced where it stands.
             Some((_, cursor)) if zeros == 0 && cursor.last_key() == key && cursor.is_here(txn) => {
-                cursor.put_current(txn, value)
+                match cursor.has_value(txn, value) {
+                    true => Ok(()),
+                    false => cursor.put_current(txn, value),
+                }
             }
             Some((_, cursor)) if txn.put_at_end(table, &key, value) => {
                 self.last = Some((rowid, cursor.last_change(txn)));
@@ -514,6 +524,22 @@ impl Position {
             txn.put(table, key, sum)
         });
         put.map_err(|e| code_of(&e))
+    }
+
+    /// Puts an entry into an index in place of the one that the cursor is on.
+    pub(crate) fn replace_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
+        self.ready(conn)?;
+        let kind = self.kind(conn);
+        let Some((_, cursor)) = &mut self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let (txn, sums) = conn.writer_and_sums()?;
+        let replaced = cursor.replace(txn, key, sums.entry(kind, key));
+        if replaced.map_err(|e| code_of(&e))? {
+            return Ok(());
+        }
+        self.delete(conn)?;
+        // Its place is in another leaf, or there is no room for it in this one.
+        self.has_deleted = false;
+        self.put_key(conn, key)
     }
 
     /// Puts a new entry into an index near the one that the cursor is on, if that is its place;

@@ -259,17 +259,25 @@ calls! {
     fn hg_rank_of_row(conn, cursor: *mut Position, rowid: i64, before: *mut i64) {
         // SAFETY: as the caller says.
         let (cursor, to) = unsafe { (at(cursor), at(before)) };
-        *to = i64::try_from(cursor.rank_of(conn, &key_of(rowid))?).unwrap_or(i64::MAX);
+        *to = cursor.rank_of(conn, &key_of(rowid))?.cast_signed();
         Ok(())
     }
 
     /// Counts the entries of an index before what is looked for, which equals none of them.
     fn hg_rank_of_key(conn, cursor: *mut Position, probe: *const Probe, before: *mut i64) {
         // SAFETY: as the caller says.
-        let (cursor, to) = unsafe { (at(cursor), at(before)) };
-        // SAFETY: as the caller says.
-        let rank = order::with(unsafe { &*probe }, |key| cursor.rank_of(conn, key));
+        let (cursor, probe, to) = unsafe { (at(cursor), &*probe, at(before)) };
+        let rank = order::with(probe, |key| cursor.rank_of(conn, key));
         *to = i64::try_from(rank?).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Counts the entries of an index from the one that a cursor is on to what is looked for, which
+    /// equals none of them; -1 if that would have to be looked up.
+    fn hg_count_to(conn, cursor: *mut Position, probe: *const Probe, count: *mut i64) {
+        // SAFETY: as the caller says.
+        let (cursor, probe, to) = unsafe { (at(cursor), &*probe, at(count)) };
+        *to = order::with(probe, |key| cursor.count_to(conn, key))?.map_or(-1, u64::cast_signed);
         Ok(())
     }
 
@@ -301,6 +309,13 @@ calls! {
         // SAFETY: as the caller says.
         let (cursor, probe) = unsafe { (at(cursor), &*probe) };
         order::with(probe, |key| cursor.put_key(conn, key))
+    }
+
+    /// Puts an entry into an index in place of the one that the cursor is on.
+    fn hg_replace_key(conn, cursor: *mut Position, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let (cursor, probe) = unsafe { (at(cursor), &*probe) };
+        order::with(probe, |key| cursor.replace_key(conn, key))
     }
 
     /// Puts a new entry into an index near the one that the cursor is on, if that is its place.
@@ -379,11 +394,10 @@ calls! {
         is_there: *mut c_int
     ) {
         // SAFETY: as the caller says.
-        let (cursor, row, is_there) = unsafe { (at(cursor), at(row), at(is_there)) };
-        // SAFETY: as the caller says.
-        let probe = unsafe { probe.as_ref() };
-        let step = Step::of(step);
-        *is_there = c_int::from(order::with_order(probe, || cursor.step(conn, step, row))?);
+        let (cursor, probe, row, is_there) =
+            unsafe { (at(cursor), probe.as_ref(), at(row), at(is_there)) };
+        let go = || cursor.step(conn, Step::of(step), row);
+        *is_there = c_int::from(order::with_order(probe, go)?);
         Ok(())
     }
 
@@ -412,10 +426,7 @@ calls! {
         count: *mut c_int
     ) {
         // SAFETY: as the caller says.
-        let (cursor, count) = unsafe { (at(cursor), at(count)) };
-        // SAFETY: as the caller says.
-        let probe = unsafe { probe.as_ref() };
-        *count = 0;
+        let (cursor, probe, count) = unsafe { (at(cursor), probe.as_ref(), at(count)) };
         let go = || cursor.next_rows(conn, way(is_back), most as usize);
         *count = order::with_order(probe, go)? as c_int;
         Ok(())
@@ -439,9 +450,9 @@ calls! {
         result: *mut c_int
     ) {
         // SAFETY: as the caller says.
-        let (cursor, row, result) = unsafe { (at(cursor), at(row), at(result)) };
-        // SAFETY: as the caller says.
-        let found = order::with(unsafe { &*probe }, |key| cursor.seek(conn, key, row));
+        let (cursor, probe, row, result) =
+            unsafe { (at(cursor), &*probe, at(row), at(result)) };
+        let found = order::with(probe, |key| cursor.seek(conn, key, row));
         *result = sign(found?);
         Ok(())
     }

@@ -38,6 +38,23 @@ static const Mem *hgEndOf(Vdbe *p, const VdbeOp *pEnd, Mem *pRoom){
   return pRoom;
 }
 
+/* What ends a range of an index, to be looked for. */
+static void hgProbeEnd(
+  Vdbe *p,
+  VdbeCursor *pC,
+  const VdbeOp *pEnd,
+  UnpackedRecord *pRec,
+  HgProbe *pProbe
+){
+  memset(pRec, 0, sizeof(*pRec));
+  pRec->pKeyInfo = pC->pKeyInfo;
+  pRec->nField = (u16)pEnd->p4.i;
+  pRec->aMem = &p->aMem[pEnd->p3];
+  /* Entries that begin with the end are before it, or after it; none equals it. */
+  pRec->default_rc = pEnd->opcode==OP_IdxGT || pEnd->opcode==OP_IdxLE ? -1 : 1;
+  hgProbe(pProbe, pRec, pC->pKeyInfo, 0, 0);
+}
+
 /* How far a loop goes: the entries before the end of its range. */
 static int hgRankOfEnd(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int isBack, i64 *pRank){
   BtCursor *pCur = pC->uc.pCursor;
@@ -57,13 +74,7 @@ static int hgRankOfEnd(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int isBack, 
     UnpackedRecord r;
     HgProbe probe;
     int rc;
-    memset(&r, 0, sizeof(r));
-    r.pKeyInfo = pC->pKeyInfo;
-    r.nField = (u16)pEnd->p4.i;
-    r.aMem = &p->aMem[pEnd->p3];
-    /* Entries that begin with the end are before it, or after it; none equals it. */
-    r.default_rc = op==OP_IdxGT || op==OP_IdxLE ? -1 : 1;
-    hgProbe(&probe, &r, pC->pKeyInfo, 0, 0);
+    hgProbeEnd(p, pC, pEnd, &r, &probe);
     rc = hg_rank_of_key(conn, position, &probe, pRank);
     return rc==SQLITE_OK && r.errCode ? r.errCode : rc;
   }
@@ -141,6 +152,23 @@ static int hgLeftInRange(Vdbe *p, const VdbeOp *pOp, int isBack, i64 *pAt, i64 *
   return rc;
 }
 
+/* How many rows a loop over an index has from the one on that its cursor is on, if its range ends
+** in the leaf of that one; else 0. */
+static i64 hgLeftInLeaf(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int *pRc){
+  BtCursor *pCur = pC->uc.pCursor;
+  UnpackedRecord r;
+  HgProbe probe;
+  i64 n = 0;
+  int rc;
+  if( pEnd==0 || (pEnd->opcode!=OP_IdxGT && pEnd->opcode!=OP_IdxGE) ) return 0;
+  if( pCur->eState!=CURSOR_VALID || cursorOf(pCur)->isStale ) return 0;
+  rc = hgComeBack(pCur);
+  hgProbeEnd(p, pC, pEnd, &r, &probe);
+  if( rc==SQLITE_OK ) rc = hg_count_to(connOf(pCur), cursorOf(pCur)->position, &probe, &n);
+  *pRc = rc==SQLITE_OK && r.errCode ? r.errCode : rc;
+  return MAX(n, 0);
+}
+
 /* After the first row of a loop was counted: adds the others, the next few of which are looked at,
 ** as most ranges are short. */
 static void hgCountLeft(sqlite3_context *pCtx, int nArg, sqlite3_value **apArg){
@@ -154,14 +182,15 @@ static void hgCountLeft(sqlite3_context *pCtx, int nArg, sqlite3_value **apArg){
   int rc = SQLITE_OK, n = 0;
   UNUSED_PARAMETER2(nArg, apArg);
   if( pC->eCurType!=CURTYPE_BTREE || !isStoreCursor(pC->uc.pCursor) ) rc = SQLITE_SCHEMA;
-  while( rc==SQLITE_OK && n<HG_FEW ){
+  if( rc==SQLITE_OK && !isBack ) left = hgLeftInLeaf(p, pC, pEnd, &rc);
+  while( rc==SQLITE_OK && left==0 && n<HG_FEW ){
     rc = isBack ? sqlite3BtreePrevious(pC->uc.pCursor, 0) : sqlite3BtreeNext(pC->uc.pCursor, 0);
     if( rc!=SQLITE_OK ) break;
     rc = hgLoad(pC->uc.pCursor);
     if( rc==SQLITE_OK && !hgIsInRange(p, pC, pEnd, &rc) && rc==SQLITE_OK ) rc = SQLITE_DONE;
     if( rc==SQLITE_OK ) n++;
   }
-  if( rc==SQLITE_OK ) rc = hgLeftInRange(p, pOp, isBack, &at, &left);
+  if( rc==SQLITE_OK && left==0 ) rc = hgLeftInRange(p, pOp, isBack, &at, &left);
   /* The row that the cursor is on is one of those that were counted. */
   left = rc==SQLITE_OK ? n + left - 1 : n;
   if( rc==SQLITE_DONE ) rc = SQLITE_OK;
@@ -308,14 +337,6 @@ static void hgImproveLoop(Vdbe *p, Parse *pParse, int iNext){
       hgMakeCall(p, pParse, i, &hgSkipDef[isBack], iCursor, iEnd);
     }
   }
-}
-
-SQLITE_PRIVATE void sqlite3VdbeMakeReady(Vdbe *p, Parse *pParse){
-  int i;
-  for(i=0; i<p->nOp; i++){
-    if( p->aOp[i].opcode==OP_Next || p->aOp[i].opcode==OP_Prev ) hgImproveLoop(p, pParse, i);
-  }
-  native_sqlite3VdbeMakeReady(p, pParse);
 }
 
 /* SQLite's code of OFFSET, with an instruction before it that may become a call. */

@@ -28,7 +28,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
                                        &cursorOf(pCur)->aAhead);
   cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
   cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
-  cursorOf(pCur)->isKnown = cursorOf(pCur)->isBack = 0;
+  cursorOf(pCur)->isKnown = cursorOf(pCur)->isBack = cursorOf(pCur)->isDoomed = 0;
   for(pX=pBt->pCursor; pX; pX=pX->pNext){
     if( pX->pgnoRoot==iTable ){
       pX->curFlags |= BTCF_Multiple;
@@ -39,17 +39,6 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
   pCur->pNext = pBt->pCursor;
   pBt->pCursor = pCur;
   if( wrFlag ) pCur->curFlags |= BTCF_WriteFlag;
-  return SQLITE_OK;
-}
-
-SQLITE_PRIVATE int sqlite3BtreeCloseCursor(BtCursor *pCur){
-  BtCursor **pp;
-  if( pCur->pBtree==0 || !isStoreCursor(pCur) ) return native_sqlite3BtreeCloseCursor(pCur);
-  for(pp=&pCur->pBt->pCursor; *pp && *pp!=pCur; pp=&(*pp)->pNext){}
-  if( *pp ) *pp = pCur->pNext;
-  hg_cursor_close(connOf(pCur), cursorOf(pCur)->position);
-  sqlite3_free(pCur->pKey);
-  pCur->pBtree = 0;
   return SQLITE_OK;
 }
 
@@ -160,10 +149,31 @@ static const HgProbe *hgOrder(BtCursor *pCur, HgProbe *pProbe){
   return pProbe;
 }
 
+/* Deletes an entry for which no other one has come. */
+static int hgDeleteDoomed(BtCursor *pCur){
+  HgProbe probe;
+  if( !cursorOf(pCur)->isDoomed ) return SQLITE_OK;
+  cursorOf(pCur)->isDoomed = 0;
+  return hg_delete(connOf(pCur), cursorOf(pCur)->position, hgOrder(pCur, &probe));
+}
+
+SQLITE_PRIVATE int sqlite3BtreeCloseCursor(BtCursor *pCur){
+  BtCursor **pp;
+  if( pCur->pBtree==0 || !isStoreCursor(pCur) ) return native_sqlite3BtreeCloseCursor(pCur);
+  for(pp=&pCur->pBt->pCursor; *pp && *pp!=pCur; pp=&(*pp)->pNext){}
+  if( *pp ) *pp = pCur->pNext;
+  hgDeleteDoomed(pCur);
+  hg_cursor_close(connOf(pCur), cursorOf(pCur)->position);
+  sqlite3_free(pCur->pKey);
+  pCur->pBtree = 0;
+  return SQLITE_OK;
+}
+
 /* Makes a step; the cursor is on an entry then, or invalid. */
 static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   HgProbe probe;
-  int rc;
+  int rc = hgDeleteDoomed(pCur);
+  if( rc!=SQLITE_OK ) return rc;
   hgForget(pCur);
   rc = hg_step(connOf(pCur), cursorOf(pCur)->position, step, hgOrder(pCur, &probe),
                &cursorOf(pCur)->row, pIsThere);
@@ -290,6 +300,8 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec,
     *pRes = -1;
     return SQLITE_OK;
   }
+  rc = hgDeleteDoomed(pCur);
+  if( rc!=SQLITE_OK ) return rc;
   pCur->eState = CURSOR_INVALID;
   hgForget(pCur);
   hgProbe(&probe, pRec, pCur->pKeyInfo, 0, 0);

@@ -175,7 +175,12 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags, int se
     }
     if( rc!=SQLITE_OK ) return rc;
   }
-  rc = hg_put_key(connOf(pCur), cursorOf(pCur)->position, &probe);
+  if( cursorOf(pCur)->isDoomed ){
+    cursorOf(pCur)->isDoomed = 0;
+    rc = hg_replace_key(connOf(pCur), cursorOf(pCur)->position, &probe);
+  }else{
+    rc = hg_put_key(connOf(pCur), cursorOf(pCur)->position, &probe);
+  }
   if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
   if( rc==SQLITE_OK ){
     if( flags & BTREE_SAVEPOSITION ){
@@ -275,6 +280,12 @@ static int hgStepOff(BtCursor *pCur){
   return rc;
 }
 
+/* Whether an entry that is deleted may stay until another one takes its place (programs.c). */
+static int hgMayStay(BtCursor *pCur, u8 flags){
+  return (flags & BTREE_AUXDELETE)!=0 && (pCur->hints & BTREE_BULKLOAD)!=0
+      && pCur->pBtree->db->xPreUpdateCallback==0;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   Btree *p = pCur->pBtree;
   HgRow *pRow = &cursorOf(pCur)->row;
@@ -292,6 +303,8 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   if( pCur->pKeyInfo==0 ){
     if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);
     rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, 0);
+  }else if( hgMayStay(pCur, flags) ){
+    cursorOf(pCur)->isDoomed = 1;
   }else{
     HgProbe probe;
     rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, hgOrder(pCur, &probe));

@@ -65,6 +65,8 @@ struct HgCursor {
   u8 nAhead;               /* rows that the engine's cursor has gone ahead */
   u8 atAhead;              /* the next one of them */
   u8 isBack;               /* it has gone backwards */
+  u8 isDoomed;             /* of an index: the entry that the engine's cursor is on was deleted, and
+                           ** stays until another one takes its place */
   const HgRow *aAhead;     /* those rows, which are beside the engine's cursor */
 };
 
@@ -86,6 +88,7 @@ static __thread HgBtree *hgTransferring;
 #include "copy.c"          /* backup, serialize, VACUUM */
 #include "pragmas.c"       /* PRAGMA engine and row_checksum; file controls */
 #include "count.c"         /* counting and skipping by the counters */
+#include "programs.c"      /* what is looked for in programs */
 #include "ranks.c"         /* functions of counts and ranks */
 #include "hidden.c"        /* the column row_checksum */
 #include "pager.c"         /* what SQLite asks a pager */

@@ -16,3 +16,4 @@ mod ranks;
 mod scripts;
 mod sums;
 mod transactions;
+mod updates;

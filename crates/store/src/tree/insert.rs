@@ -287,6 +287,22 @@ fn replace_value(
     spread_leaf(pages, tree, &mut place.path, change, true, Count::default()).map(|()| false)
 }
 
+/// Puts an entry of short parts in place of that of a slot, at another slot of the leaf. False, and
+/// no entry is changed, if there is no room.
+pub(crate) fn replace_in_leaf(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    path: &mut Path,
+    (from, to): (usize, usize),
+    (key, value): (&[u8], &[u8]),
+) -> Result<bool> {
+    touch_path(pages, tree, path)?;
+    let mut page = pages.change(path.steps[0].page);
+    let Some(rest) = tree.form.keys.strip(key, page.view().shared()) else { return Ok(false) };
+    let head = head_in(&tree.form.keys, rest);
+    Ok(page.replace_plain(from, to, head, (rest, value)))
+}
+
 /// Adds a pair that is not there to a tree with duplicates.
 fn add_pair(
     pages: &mut WritePages,

@@ -287,6 +287,23 @@ impl Cursor {
         Ok(Some(before))
     }
 
+    /// How many entries there are from the one that the cursor is on to a key, that of the key not
+    /// among them, if the leaf of the cursor, to which it came last, has an entry at or after the
+    /// key. `None` if it has none, or if the key is before all of the leaf.
+    ///
+    /// # Errors
+    /// A damaged page, another transaction.
+    #[doc(hidden)]
+    pub fn count_to<S: Snapshot>(&mut self, txn: &S, key: &[u8]) -> Result<Option<u64>> {
+        if self.is_paired || !self.stands(txn) {
+            return Ok(None);
+        }
+        self.catch_up();
+        let (order, page) = (&self.check(txn)?.tree.form.keys, self.page());
+        let (slot, _) = leaf_slot_near(txn.pages(), order, page, key, self.slot)?;
+        Ok((self.slot..page.len()).contains(&slot).then(|| (slot - self.slot) as u64))
+    }
+
     /// Seeks, and gives the entry found; if there is none the cursor stands nowhere.
     pub(crate) fn seek_and_give<'t, S: Snapshot>(
         &mut self,

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::{Cursor, Leaf, State};
 use crate::tree::insert::Place;
 use crate::tree::order::KeyOrder;
+use crate::tree::page::search::leaf_slot_near;
 use crate::tree::pages::Pages;
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{WriteTxn, search};
@@ -124,6 +125,53 @@ impl Cursor {
         Ok(true)
     }
 
+    /// Puts an entry in place of the one at the cursor, and stands on it, if its place is in the
+    /// same leaf: neither branches nor counters change then. False, and no entry is changed, if its
+    /// place may be elsewhere, if the cursor stands on none, or in a table with duplicates.
+    #[doc(hidden)]
+    pub fn replace(&mut self, txn: &mut WriteTxn, key: &[u8], value: &[u8]) -> Result<bool> {
+        if self.is_paired || self.settle(txn)? != State::On {
+            return Ok(false);
+        }
+        let page = self.page();
+        let Some((rest, old)) = page.plain_record(self.slot) else { return Ok(false) };
+        if old == value && page.whole_key(rest) == *key {
+            return Ok(true);
+        }
+        let Some(to) = self.slot_instead(txn, key)? else { return Ok(false) };
+        let slots = (self.slot, to);
+        if !txn.replace_here(self.table, &mut self.path, slots, (key, value))? {
+            return Ok(false);
+        }
+        self.note(key, &[]);
+        let page = txn.pages().page(self.path.steps[0].page, 0)?;
+        self.stand(txn, page, to, false);
+        Ok(true)
+    }
+
+    /// The slot that a key has in place of the cursor's own, if that is surely in the same leaf.
+    fn slot_instead(&self, txn: &WriteTxn, key: &[u8]) -> Result<Option<usize>> {
+        let (order, page, own) = (&self.check(txn)?.tree.form.keys, self.page(), self.slot);
+        let (slot, is_equal) = leaf_slot_near(txn.pages(), order, page, key, own)?;
+        Ok(match slot {
+            // Another entry with that key is not replaced.
+            _ if is_equal => (slot == own).then_some(own),
+            // Its own key bounds it on the one side, a neighbour on the other.
+            _ if slot > own => (slot < page.len()).then_some(slot - 1),
+            _ => (slot > 0).then_some(slot),
+        })
+    }
+
+    /// Whether the cursor, whose leaf is unchanged, stands on an entry with this value.
+    #[doc(hidden)]
+    pub fn has_value(&mut self, txn: &WriteTxn, value: &[u8]) -> bool {
+        if self.is_paired || !self.stands(txn) {
+            return false;
+        }
+        self.catch_up();
+        self.page().plain_record(self.slot).is_some_and(|(_, there)| there == value)
+    }
+
     /// The slot that a new key has in the cursor's leaf, if it is surely between two keys of that:
     /// one before the first or after the last may belong to another leaf. The neighbours of the
     /// cursor are looked at first, then the end of the leaf.
@@ -224,3 +272,6 @@ impl Cursor {
         txn.hold(seat, self.path.steps[0].page);
     }
 }
+
+#[cfg(test)]
+mod tests;

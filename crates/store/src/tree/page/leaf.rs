@@ -177,6 +177,43 @@ impl<'a> PageMut<'a> {
         at
     }
 
+    /// Puts a record of short parts in place of that of slot `i`, and moves it to slot `to`. False,
+    /// and no change, if there is no room.
+    pub(crate) fn replace_plain(
+        &mut self,
+        i: usize,
+        to: usize,
+        head: u32,
+        (rest, value): (&[u8], &[u8]),
+    ) -> bool {
+        let layout = self.view().layout();
+        let len = layout.plain_len(rest.len(), value.len());
+        if !self.has_room_instead(i, len) {
+            return false;
+        }
+        let at = self.replace_record(i, len);
+        let lengths = layout.put_plain(&mut self.bytes[at..], rest, value);
+        self.set_lengths(layout, i, lengths);
+        let (n, heads, step) = (self.view().len(), self.view().heads_at(), layout.step());
+        put_u32(self.bytes, heads + 4 * i, head);
+        if i != to {
+            self.move_slot(heads, 4, i, to);
+            self.move_slot(heads + 4 * n, step, i, to);
+        }
+        true
+    }
+
+    /// Moves an element of an array of them from place `i` to place `to`.
+    fn move_slot(&mut self, array: usize, len: usize, i: usize, to: usize) {
+        let between = array + len * i.min(to)..array + len * (i.max(to) + 1);
+        let between = &mut self.bytes[between];
+        if i < to {
+            between.rotate_left(len);
+        } else {
+            between.rotate_right(len);
+        }
+    }
+
     /// Whether slot `i` can be given a record of `len` bytes.
     pub(crate) fn has_room_instead(&self, i: usize, len: usize) -> bool {
         self.view().free() + self.record_place(i).1 >= len

@@ -3,7 +3,7 @@
 use super::WriteTxn;
 use super::sizes::note_sizes;
 use crate::tree::catalog::OpenTable;
-use crate::tree::insert::{Place, fits_inline, put_at, touch_path};
+use crate::tree::insert::{Place, fits_inline, put_at, replace_in_leaf, touch_path};
 use crate::tree::order::KeyOrder;
 use crate::tree::page::max_inline_key;
 use crate::tree::page_ref::PageRef;
@@ -139,6 +139,31 @@ impl WriteTxn {
             open.tail = None;
             note_sizes(open, key, value);
             put_at(pages, &mut open.tree, place, key, value).map(Some)
+        })
+    }
+
+    /// Puts an entry in place of that of a slot of a table without duplicates, at the other slot of
+    /// the same leaf, where nothing was changed since the leaf was found. False, and no entry is
+    /// changed, if there is no room or the new one is long.
+    pub(crate) fn replace_here(
+        &mut self,
+        table: Table,
+        path: &mut Path,
+        slots: (usize, usize),
+        (key, value): (&[u8], &[u8]),
+    ) -> Result<bool> {
+        let page_size = self.pages().page_size();
+        let is_short = key.len() <= max_inline_key(page_size)
+            && fits_inline(page_size, key.len(), value.len());
+        if !is_short || !self.leaves_places() {
+            return Ok(false);
+        }
+        self.check_entry(table, key, value)?;
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            note_sizes(open, key, value);
+            replace_in_leaf(pages, &mut open.tree, path, slots, (key, value))
         })
     }
 

@@ -1,0 +1,160 @@
+//! Entries that are replaced where they stand, beside a list in order.
+
+use super::*;
+use crate::tree::{Order, Snapshot, Store, Table, TableOptions};
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+fn backwards(a: &[u8], b: &[u8]) -> Ordering {
+    b.cmp(a)
+}
+
+/// A table, what it should hold, and the order of that.
+struct Beside {
+    table: Table,
+    cursor: Cursor,
+    pairs: Vec<Pair>,
+    order: fn(&[u8], &[u8]) -> Ordering,
+    random: u64,
+}
+
+impl Beside {
+    fn below(&mut self, n: usize) -> usize {
+        self.random =
+            self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.random >> 33) as usize % n
+    }
+
+    fn place_of(&self, key: &[u8]) -> std::result::Result<usize, usize> {
+        self.pairs.binary_search_by(|pair| (self.order)(&pair.0, key))
+    }
+
+    fn put(&mut self, txn: &mut WriteTxn, (key, value): Pair) {
+        txn.put(self.table, &key, &value).unwrap();
+        match self.place_of(&key) {
+            Ok(at) => self.pairs[at].1 = value,
+            Err(at) => self.pairs.insert(at, (key, value)),
+        }
+    }
+
+    /// A key like one that is given, or any, and a value; some are long.
+    fn pair_near(&mut self, key: &[u8]) -> Pair {
+        let mut key = key.to_vec();
+        match self.below(8) {
+            0 => key = format!("key {:05}", self.below(40_000)).into_bytes(),
+            1 => key.push(b'0' + self.below(10) as u8),
+            2 if key.len() > 9 => key.truncate(9),
+            3 => {}
+            _ => key[8] = b'0' + self.below(10) as u8,
+        }
+        let len = if self.below(60) == 0 { 3000 } else { self.below(12) };
+        (key, vec![b'a' + self.below(3) as u8; len])
+    }
+
+    /// Replaces an entry, or sees that nothing has changed; true if it was done in its leaf.
+    fn replace(&mut self, txn: &mut WriteTxn) -> bool {
+        let at = self.below(self.pairs.len());
+        let old = self.pairs[at].clone();
+        self.cursor.seek(txn, &old.0).unwrap().unwrap();
+        let (key, value) = self.pair_near(&old.0);
+        assert!(self.cursor.has_value(txn, &old.1) || old.1.len() > 1000);
+        assert!(!self.cursor.has_value(txn, b"another"));
+        let done = self.cursor.replace(txn, &key, &value).unwrap();
+        if done {
+            self.pairs.remove(at);
+            let to = self.place_of(&key).expect_err("only its own key is replaced");
+            self.pairs.insert(to, (key.clone(), value));
+            assert_eq!(self.cursor.rank(txn).unwrap(), Some(to as u64));
+        }
+        let (stands, before) = if done { (key, at) } else { (old.0, at) };
+        let entry = self.cursor.current(txn).unwrap().unwrap();
+        assert_eq!(entry.key, stands[..], "{done}, from {before}");
+        assert_eq!(txn.count(self.table).unwrap().keys, self.pairs.len() as u64);
+        done
+    }
+
+    /// Compares all entries, and counts along a leaf.
+    fn check(&mut self, txn: &WriteTxn) -> usize {
+        let (mut counted, from) = (0, self.below(self.pairs.len()));
+        let mut cursor = txn.cursor(self.table).unwrap();
+        for (key, value) in &self.pairs {
+            let entry = cursor.next(txn).unwrap().unwrap();
+            assert!(entry.key == key[..] && entry.value == value[..]);
+        }
+        assert!(cursor.next(txn).unwrap().is_none());
+        cursor.seek(txn, &self.pairs[from].0).unwrap().unwrap();
+        for to in from..self.pairs.len() {
+            let count = cursor.count_to(txn, &self.pairs[to].0).unwrap();
+            assert!(count.is_none_or(|count| count == (to - from) as u64));
+            counted += usize::from(count.is_some());
+        }
+        let rank = txn.rank(self.table, &self.pairs[from].0).unwrap();
+        assert!(rank.keys == from as u64 && rank.found);
+        counted
+    }
+}
+
+fn run(options: &TableOptions, order: fn(&[u8], &[u8]) -> Ordering) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", options).unwrap();
+    let cursor = txn.cursor(table).unwrap();
+    let mut beside = Beside { table, cursor, pairs: Vec::new(), order, random: 7 };
+    for i in 0..3000 {
+        let key = format!("key {:05}", i * 11 % 40_000).into_bytes();
+        beside.put(&mut txn, (key, vec![b'v'; i % 10]));
+    }
+    let (mut done, mut counted) = (0, 0);
+    for round in 0..60 {
+        let (savepoint, kept) = (txn.savepoint().unwrap(), beside.pairs.clone());
+        done += (0..50).filter(|_| beside.replace(&mut txn)).count();
+        counted += beside.check(&txn);
+        if round % 3 == 0 {
+            txn.rollback_to(savepoint).unwrap();
+            beside.pairs = kept;
+            counted += beside.check(&txn);
+        }
+        txn.release(savepoint).unwrap();
+    }
+    assert!(done > 1500 && counted > 1500, "{done}, {counted}");
+    txn.commit().unwrap();
+    assert!(store.check(&mut |_, _| {}).unwrap().problems.is_empty());
+}
+
+#[test]
+fn entries_are_replaced_in_their_leaf_as_in_a_list() {
+    let by_function = || TableOptions::new().order(Order::custom("backwards", backwards));
+    run(&TableOptions::new(), <[u8]>::cmp);
+    run(&TableOptions::new().prefix_compression(false), <[u8]>::cmp);
+    run(&by_function(), backwards);
+    run(&by_function().prefix_compression(false), backwards);
+}
+
+#[test]
+fn nothing_is_replaced_by_a_key_that_may_belong_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for key in [b"b", b"d", b"f"] {
+        txn.put(table, key, b"").unwrap();
+    }
+    let mut cursor = txn.cursor(table).unwrap();
+    assert!(!cursor.replace(&mut txn, b"c", b"").unwrap(), "it stands nowhere");
+    cursor.seek(&txn, b"d").unwrap();
+    for key in [b"a", b"b", b"f", b"g"] {
+        assert!(!cursor.replace(&mut txn, key, b"").unwrap());
+        assert!(cursor.count_to(&txn, b"g").unwrap().is_none());
+    }
+    assert_eq!(cursor.count_to(&txn, b"f").unwrap(), Some(1));
+    assert_eq!(cursor.count_to(&txn, b"d").unwrap(), Some(0));
+    assert!(cursor.count_to(&txn, b"b").unwrap().is_none());
+    assert!(cursor.replace(&mut txn, b"e", b"new").unwrap());
+    assert!(cursor.has_value(&txn, b"new") && txn.get(table, b"d").unwrap().is_none());
+    let pairs = txn.create_table("pairs", &TableOptions::new().duplicates()).unwrap();
+    let mut cursor = txn.cursor(pairs).unwrap();
+    cursor.put(&mut txn, b"b", b"one").unwrap();
+    assert!(!cursor.replace(&mut txn, b"b", b"two").unwrap());
+    assert!(!cursor.has_value(&txn, b"one"));
+}
