@@ -13,22 +13,39 @@ const EVERY: usize = 2;
 /// So many bytes of a key count, after those that all keys begin with.
 const BYTES: usize = size_of::<i32>();
 
-/// The beginnings of keys of a block, in their order.
-#[derive(Debug)]
-pub(crate) struct Heads {
-    /// Where in the block a key stands that begins with the bytes that all of them begin with,
-    common: Range<usize>,
-    /// and a copy of these bytes, if they are few: to read them in the block takes longer.
+/// What all keys of a block begin with.
+#[derive(Debug, Default)]
+struct Common {
+    /// Where it stands in the block,
+    at: Range<usize>,
+    /// and a copy, if it is short: to read it in the block takes longer.
     copy: [u8; COPY],
+}
+
+impl Common {
+    /// `bytes` stand in the block.
+    fn new(block: &Block, bytes: &[u8]) -> Self {
+        let mut copy = [0; COPY];
+        if let Some(copy) = copy.get_mut(..bytes.len()) {
+            copy.copy_from_slice(bytes);
+        }
+        Self { at: block.place_of(bytes), copy }
+    }
+
+    #[inline]
+    fn of<'b>(&'b self, block: &'b Block) -> &'b [u8] {
+        let few = self.copy.get(..self.at.len());
+        few.unwrap_or_else(|| block.at(&self.at))
+    }
+}
+
+/// The beginnings of keys of a block, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    common: Common,
     /// The beginning of each after those; and where its entry begins. Empty if they were not asked
     /// for, or if the keys make no sense.
     numbers: Box<[(u64, u32)]>,
-}
-
-impl Default for Heads {
-    fn default() -> Self {
-        Self { common: 0..0, copy: [0; COPY], numbers: Box::default() }
-    }
 }
 
 impl Heads {
@@ -40,7 +57,7 @@ impl Heads {
         let number =
             |index| Some((head(key(index)?.strip_prefix(common)?), block.restart(index) as u32));
         let numbers: Option<Box<[_]>> = (0..block.restarts).map(number).collect();
-        Some(Self::new(block, common, numbers?))
+        Some(Self { common: Common::new(block, common), numbers: numbers? })
     }
 
     /// Those of every so many keys. `None` if the entries make no sense.
@@ -59,23 +76,7 @@ impl Heads {
             count += 1;
             place.next(block).ok()?;
         }
-        Some(Self::new(block, common, numbers.into()))
-    }
-
-    /// `common` stands in the block.
-    fn new(block: &Block, common: &[u8], numbers: Box<[(u64, u32)]>) -> Self {
-        let mut copy = [0; COPY];
-        if let Some(copy) = copy.get_mut(..common.len()) {
-            copy.copy_from_slice(common);
-        }
-        Self { common: block.place_of(common), copy, numbers }
-    }
-
-    /// What all of the keys begin with.
-    #[inline]
-    fn common<'b>(&'b self, block: &'b Block) -> &'b [u8] {
-        let few = self.copy.get(..self.common.len());
-        few.unwrap_or_else(|| block.at(&self.common))
+        Some(Self { common: Common::new(block, common), numbers: numbers.into() })
     }
 
     /// How many of the keys are before `key` for certain, and how many may be. `None` if nothing is
@@ -85,7 +86,7 @@ impl Heads {
         if self.numbers.is_empty() {
             return None;
         }
-        let common = self.common(block);
+        let common = self.common.of(block);
         let Some(rest) = key.strip_prefix(common) else {
             let side = if key < common { 0 } else { self.numbers.len() };
             return Some((side, side));
@@ -114,8 +115,7 @@ impl Heads {
 /// blocks that are looked into again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    /// Where in the block a key stands that begins with the bytes that all of them begin with.
-    common: Range<usize>,
+    common: Common,
     /// The beginning of each after those. They are numbers with a sign, which compare in groups.
     heads: Box<[i32]>,
     /// Where its entry begins. There are none if the keys make no sense, or the block is long.
@@ -160,7 +160,7 @@ impl Marks {
             count += 1;
             at = header.value.end;
         }
-        let common = block.place_of(common);
+        let common = Common::new(block, common);
         Some(Self { common, heads: heads.into(), starts: starts.into() })
     }
 
@@ -168,14 +168,15 @@ impl Marks {
     /// many bytes it and `key` both begin, if it has that many.
     #[inline]
     pub(super) fn before(&self, block: &Block, key: &[u8]) -> Option<(usize, usize)> {
-        let rest = key.strip_prefix(block.at(&self.common))?;
+        let common = self.common.of(block);
+        let rest = key.strip_prefix(common)?;
         let head = number(((head(rest) >> 32) as u32).to_be_bytes());
         // All are compared, several at a time: that takes less time than to wait for each.
         let before: u32 = self.heads.iter().map(|&other| u32::from(other < head)).sum();
         let at = (before as usize).checked_sub(1)?;
         let (other, start) = (*self.heads.get(at)?, *self.starts.get(at)?);
         let same = (other ^ head).leading_zeros() as usize / 8;
-        Some((start.into(), self.common.len() + same))
+        Some((start.into(), common.len() + same))
     }
 
     /// Bytes of memory that those of a block take at most.
