@@ -32,10 +32,9 @@ pub(crate) enum Engine {
 }
 
 /// A state of the database that is read later, by any thread.
-#[derive(Clone)]
 pub(crate) enum Snapshot {
     Tree(Arc<tree::View>),
-    Lsm(Arc<hedgerow::lsm::Snapshot>),
+    Lsm(hedgerow::lsm::Snapshot),
 }
 
 /// A place among the entries of a snapshot.
@@ -109,7 +108,7 @@ impl Engine {
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         Ok(match self {
             Self::Tree(tree) => Snapshot::Tree(Arc::new(tree.view()?)),
-            Self::Lsm(lsm) => Snapshot::Lsm(Arc::new(lsm.snapshot())),
+            Self::Lsm(lsm) => Snapshot::Lsm(lsm.snapshot()),
         })
     }
 

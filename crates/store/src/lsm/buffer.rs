@@ -133,6 +133,11 @@ impl Buffer {
         Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The same, if there are any.
+    pub(crate) fn some_pieces(&self) -> Option<Arc<Pieces>> {
+        (self.ranges() > 0).then(|| self.pieces())
+    }
+
     /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. If
     /// there are no range tombstones at all, reading threads share nothing that changes.
     pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
@@ -330,6 +335,12 @@ impl Source for BufferCursor {
             self.go_on(false);
         }
         Ok(())
+    }
+
+    fn rest(&mut self) {
+        self.chunk.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(RESERVED_MAX);
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

@@ -14,11 +14,57 @@ pub(crate) struct Clock {
     /// Readers see everything up to this sequence number.
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU32,
-    snapshots: Mutex<BTreeMap<u64, usize>>,
+    snapshots: Mutex<Held>,
     /// How many wait for `visible` to rise, and where they wait.
     waiting: AtomicU32,
     turn: Mutex<()>,
     risen: Condvar,
+}
+
+/// The snapshots that are held: how many at each sequence number. Most are of the newest one and
+/// released soon, so that one stands by itself.
+#[derive(Debug, Default)]
+struct Held {
+    newest: (u64, usize),
+    others: BTreeMap<u64, usize>,
+}
+
+impl Held {
+    fn add(&mut self, seq: u64) {
+        if self.newest.1 == 0 {
+            if self.others.last_key_value().is_none_or(|(&last, _)| last < seq) {
+                self.newest.0 = seq;
+            }
+        } else if self.newest.0 < seq {
+            self.others.insert(self.newest.0, self.newest.1);
+            self.newest = (seq, 0);
+        }
+        match seq == self.newest.0 {
+            true => self.newest.1 += 1,
+            false => *self.others.entry(seq).or_default() += 1,
+        }
+    }
+
+    fn remove(&mut self, seq: u64) {
+        if seq == self.newest.0 && self.newest.1 > 0 {
+            self.newest.1 -= 1;
+        } else if let Some(count) = self.others.get_mut(&seq) {
+            *count -= 1;
+            if *count == 0 {
+                self.others.remove(&seq);
+            }
+        }
+    }
+
+    /// The sequence numbers in ascending order.
+    fn seqs(&self) -> impl Iterator<Item = u64> {
+        let newest = Some(self.newest.0).filter(|_| self.newest.1 > 0);
+        self.others.keys().copied().chain(newest)
+    }
+
+    fn len(&self) -> usize {
+        self.newest.1 + self.others.values().sum::<usize>()
+    }
 }
 
 /// A thread that waits for another commit spins this often before it sleeps: the other one needs a
@@ -80,36 +126,67 @@ impl Clock {
     pub(crate) fn pin(&self) -> u64 {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = self.visible.load(Ordering::Acquire);
-        *snapshots.entry(seq).or_default() += 1;
+        snapshots.add(seq);
         seq
     }
 
     /// Pins what a snapshot or a name keeps already.
     pub(crate) fn pin_at(&self, seq: u64) {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        *snapshots.entry(seq).or_default() += 1;
+        snapshots.add(seq);
     }
 
     pub(crate) fn unpin(&self, seq: u64) {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = snapshots.get_mut(&seq) {
-            *count -= 1;
-            if *count == 0 {
-                snapshots.remove(&seq);
-            }
-        }
+        snapshots.remove(seq);
     }
 
     /// All readers that a merge must serve, in ascending order: held snapshots, and new readers.
     pub(crate) fn readers(&self) -> Vec<u64> {
         let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut readers: Vec<u64> = snapshots.keys().copied().collect();
+        let mut readers: Vec<u64> = snapshots.seqs().collect();
         readers.push(self.visible.load(Ordering::Acquire));
         readers.dedup();
         readers
     }
 
     pub(crate) fn snapshots(&self) -> usize {
-        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any order of adding and removing leaves what a map of counts has.
+    #[test]
+    fn held_snapshots_are_those_of_a_map() {
+        let (mut held, mut model) = (Held::default(), BTreeMap::<u64, usize>::new());
+        let (mut state, mut newest) = (9_u64, 5);
+        for _ in 0..5_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = state >> 33;
+            newest += u64::from(random % 7 == 0);
+            // Nearly always the newest one, sometimes an older one.
+            let seq = if random % 5 == 0 { newest - random / 8 % 5 } else { newest };
+            let any = model.keys().copied().nth(random as usize / 64 % model.len().max(1));
+            match any.filter(|_| random % 3 != 1 && model.len() > 1 || random % 16 == 0) {
+                Some(seq) => {
+                    held.remove(seq);
+                    let count = model.get_mut(&seq).unwrap();
+                    *count -= 1;
+                    if *count == 0 {
+                        model.remove(&seq);
+                    }
+                }
+                None => {
+                    held.add(seq);
+                    *model.entry(seq).or_default() += 1;
+                }
+            }
+            assert!(held.seqs().eq(model.keys().copied()), "{held:?} {model:?}");
+            assert_eq!(held.len(), model.values().sum::<usize>());
+        }
     }
 }

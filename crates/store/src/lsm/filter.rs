@@ -75,17 +75,22 @@ pub(crate) fn build(hashes: &[u64], bits_per_key: u32) -> Vec<u8> {
     bytes
 }
 
-/// A filter in bytes of any origin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Filter<'b> {
-    blocks: &'b [[u8; BLOCK]],
+/// A block where a question touches one cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Line([u8; BLOCK]);
+
+/// A filter of bytes of any origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    blocks: Box<[Line]>,
     probes: u32,
 }
 
-impl<'b> Filter<'b> {
+impl Filter {
     /// Takes bytes for a filter. `None` if they are none, or one of a kind that this build does not
     /// know: then nothing is known about any key.
-    pub(crate) fn new(bytes: &'b [u8]) -> Option<Self> {
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
         let (rest, &[kind, probes, 0, 0]) = bytes.split_last_chunk::<FOOTER>()? else {
             return None;
         };
@@ -95,13 +100,19 @@ impl<'b> Filter<'b> {
             && excess.is_empty()
             && (1..=u32::MAX as usize).contains(&blocks.len())
             && (1..=PROBES_MAX).contains(&probes);
-        fits.then_some(Self { blocks, probes })
+        fits.then(|| Self { blocks: blocks.iter().map(|block| Line(*block)).collect(), probes })
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.blocks)
     }
 
     /// False if the key of this hash is surely not among those that the filter was built of.
+    #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let block = &self.blocks[block_of(hash, self.blocks.len())];
-        places(hash, self.probes).all(|place| block[place / 8] & (1 << (place % 8)) != 0)
+        places(hash, self.probes).all(|place| block.0[place / 8] & (1 << (place % 8)) != 0)
     }
 }
 

@@ -2,6 +2,7 @@
 //! a table or a level.
 
 use super::entry::{Entry, compare, head};
+use super::table::Run;
 use crate::Result;
 
 /// A place among sorted entries. Two sources never hold the same key with the same sequence number.
@@ -16,6 +17,23 @@ pub(crate) trait Source: Send {
     /// The entry here; `None` before the first and after the last one.
     fn entry(&self) -> Option<Entry<'_>>;
 
+    /// Lets go of what takes memory, until it is moved to a place again.
+    fn rest(&mut self) {}
+
+    /// Whether the key here is known to be another one than that of the entry before.
+    fn is_other(&self) -> bool {
+        false
+    }
+
+    /// The entries that follow this one, in a direction, as far as they are at hand and their keys
+    /// come before `limit` on the way.
+    fn run(&self, _forward: bool, _limit: &[u8]) -> Option<Run> {
+        None
+    }
+
+    /// Moves to the place of a run that began here.
+    fn leave_run(&mut self, _run: &Run) {}
+
     /// Moves to the last entry before (`key`, `seq`).
     fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.seek(key, seq)?;
@@ -24,6 +42,7 @@ pub(crate) trait Source: Send {
 }
 
 /// The entries of all sources in one order.
+#[derive(Default)]
 pub(crate) struct Merge {
     sources: Vec<Box<dyn Source>>,
     /// The sources that stand on an entry, in the order of these entries: the first one's entry is
@@ -31,6 +50,11 @@ pub(crate) struct Merge {
     order: Vec<Standing>,
     /// Whether all other sources stand after the entry here, or before it.
     forward: bool,
+    /// The place, where it went on from that of the first source before the entry of another one.
+    run: Option<Run>,
+    /// Whether the first source was so before the last step, too: then it is worth while to look
+    /// ahead.
+    is_steady: bool,
 }
 
 /// A source that stands on an entry.
@@ -43,7 +67,7 @@ struct Standing {
 
 impl Merge {
     pub(crate) fn new(sources: Vec<Box<dyn Source>>) -> Self {
-        Self { sources, order: Vec::new(), forward: true }
+        Self { sources, order: Vec::new(), forward: true, run: None, is_steady: false }
     }
 
     fn place(&self, source: usize) -> Option<(&[u8], u64)> {
@@ -77,10 +101,12 @@ impl Merge {
 
     /// Restores the order of the sources after the first one has moved.
     fn put_back(&mut self) {
+        self.is_steady = false;
         let Some((first, others)) = self.order.split_first() else { return };
         match self.standing(first.source) {
             Some(moved) if others.first().is_none_or(|&next| self.is_ahead(moved, next)) => {
                 self.order[0] = moved;
+                self.is_steady = true;
             }
             Some(moved) => {
                 let to = others.partition_point(|&other| self.is_ahead(other, moved));
@@ -93,6 +119,7 @@ impl Merge {
 
     fn all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
         self.order.clear();
+        (self.run, self.is_steady) = (None, false);
         self.sources.iter_mut().try_for_each(|source| f(&mut **source))?;
         self.arrange();
         Ok(())
@@ -100,6 +127,7 @@ impl Merge {
 
     /// Moves the current source on, all others standing on the right side of it.
     fn step(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
+        self.leave_run();
         let Some(&Standing { source, .. }) = self.order.first() else { return Ok(()) };
         if let Err(error) = f(&mut *self.sources[source]) {
             self.order.clear();
@@ -109,9 +137,51 @@ impl Merge {
         Ok(())
     }
 
+    /// If the last step stayed in one source, finds out which of its entries follow, up to `end`,
+    /// before one of another source.
+    pub(crate) fn look_ahead(&mut self, end: &[u8]) {
+        let Some(first) = self.order.first().filter(|_| self.is_steady) else { return };
+        let next = self.order.get(1).and_then(|next| self.place(next.source));
+        let is_nearer = |next: &&[u8]| if self.forward { *next < end } else { *next > end };
+        let limit = next.map(|(key, _)| key).filter(is_nearer).unwrap_or(end);
+        self.run = self.sources[first.source].run(self.forward, limit);
+    }
+
+    /// Steps on in the direction of the last move, if it was looked ahead and the next entry is the
+    /// only one of its key, neither a tombstone nor newer than `seen`; whether it did.
+    #[inline]
+    pub(crate) fn skim(&mut self, seen: u64) -> bool {
+        let forward = self.forward;
+        self.run.as_mut().is_some_and(|run| run.skim(forward, seen))
+    }
+
+    /// Lets go of what takes memory, until it is moved to a place again.
+    pub(crate) fn rest(&mut self) {
+        self.order.clear();
+        self.run = None;
+        self.sources.iter_mut().for_each(|source| source.rest());
+    }
+
+    /// The first source goes to where the run came.
+    fn leave_run(&mut self) {
+        if let (Some(run), Some(first)) = (self.run.take(), self.order.first()) {
+            self.sources[first.source].leave_run(&run);
+        }
+    }
+
+    /// Whether the entry here, where it was not looked ahead, is known to be the only one of its
+    /// key.
+    pub(crate) fn is_alone(&self) -> bool {
+        let Some(first) = self.order.first() else { return false };
+        let key = |standing: &Standing| self.place(standing.source).map(|(key, _)| key);
+        self.sources[first.source].is_other()
+            && self.order.get(1).is_none_or(|next| key(next) != key(first))
+    }
+
     /// Puts all other sources on the other side of the current entry.
     #[cold]
     fn turn(&mut self) -> Result<()> {
+        self.leave_run();
         self.forward = !self.forward;
         let forward = self.forward;
         let Some(&Standing { source: current, .. }) = self.order.first() else { return Ok(()) };
@@ -162,8 +232,12 @@ impl Source for Merge {
         self.step(|source| source.prev())
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.sources[self.order.first()?.source].entry()
+        match &self.run {
+            Some(run) => run.entry(),
+            None => self.sources[self.order.first()?.source].entry(),
+        }
     }
 }
 

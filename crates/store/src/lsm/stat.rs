@@ -235,11 +235,11 @@ pub(crate) fn of_view(view: &View) -> DbStat {
 
 fn memory(directory: &Directory, memtables: u64) -> MemoryStat {
     let budget = &directory.budget;
-    let ([buffers, moved], kept) = budget.charged(|| Kept::from(directory.blocks.stats()));
+    let ([buffers, moved, finders], kept) = budget.charged(|| Kept::from(directory.blocks.stats()));
     MemoryStat {
         limit: budget.limit(),
         memtables,
-        finders: kept.tables,
+        finders: finders + kept.tables,
         blocks: kept.blocks,
         values: kept.values,
         moved,

@@ -8,10 +8,11 @@
 //! is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on a block, and when
 //! room is needed a hand goes round, takes one off each count and evicts the first block that it
 //! finds at zero. So a block that was needed once goes before one that is needed often, and a hit
-//! changes nothing but a count. Blocks by which others are found begin with a count above zero
-//! ([`Item::credit`]). What a shard keeps never weighs more than its part; a block that weighs more
-//! by itself is passed on and not kept. A block that was handed out lives until its user lets go of
-//! it, whether it is kept or not.
+//! changes nothing but a count. A block may be found without the cache as long as it is kept: then
+//! it notes that itself, and the hand asks it. Blocks by which others are found begin with a count
+//! above zero ([`Item::credit`]). What a shard keeps never weighs more than its part; a block that
+//! weighs more by itself is passed on and not kept. A block that was handed out lives until its
+//! user lets go of it, whether it is kept or not.
 //!
 //! Room that no block takes can be lent to guests. They are the first to go when a block needs the
 //! room, and no block is evicted or refused for them.
@@ -75,6 +76,17 @@ pub(crate) trait Item: Clone {
     fn credit(&self) -> u8;
     /// Whether it is kept at once only where there is room, and else when it is read again.
     fn is_tried(&self) -> bool;
+
+    /// It is kept from now on.
+    fn enter(&self) {}
+
+    /// It is not kept any more; whoever found it elsewhere since it was kept lets go of it, too.
+    fn leave(&self) {}
+
+    /// Whether it was found elsewhere since this was last asked: that counts as a hit.
+    fn take_use(&self) -> bool {
+        false
+    }
 }
 
 /// The number of kinds of blocks.
@@ -370,6 +382,7 @@ impl<V: Item, E> Shard<V, E> {
         self.stats.bytes[kind] += weight;
         self.places[place] = Some(Kept { key, weight, kind });
         self.hits[place] = block.credit();
+        block.enter();
         let before = self.index.insert(key, Slot::Kept(block, place));
         (before.and_then(Slot::flight), out)
     }
@@ -398,9 +411,10 @@ impl<V: Item, E> Shard<V, E> {
                 continue;
             }
             self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
-            match &mut self.hits[self.hand] {
+            match self.hits[self.hand] {
+                0 if self.take_use(self.hand) => self.hits[self.hand] = 1,
                 0 => out = self.put_out(self.hand).or(out),
-                hits => *hits -= 1,
+                hits => self.hits[self.hand] = hits - 1,
             }
             self.hand += 1;
         }
@@ -418,8 +432,20 @@ impl<V: Item, E> Shard<V, E> {
         self.hits[place] = 0;
         self.free.push(place);
         match self.index.remove(&kept.key) {
-            Some(Slot::Kept(block, _)) => Some(block),
+            Some(Slot::Kept(block, _)) => {
+                block.leave();
+                Some(block)
+            }
             _ => None,
+        }
+    }
+
+    /// Whether the block in a place was found without a look-up since this was last asked.
+    fn take_use(&self, place: usize) -> bool {
+        let kept = self.places[place].as_ref();
+        match kept.and_then(|kept| self.index.get(&kept.key)) {
+            Some(Slot::Kept(block, _)) => block.take_use(),
+            _ => false,
         }
     }
 }

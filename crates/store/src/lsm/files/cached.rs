@@ -55,6 +55,22 @@ impl Item for Cached {
     fn is_tried(&self) -> bool {
         matches!(self, Self::Value(_))
     }
+
+    fn enter(&self) {
+        if let Self::Block(block) = self {
+            block.stay().begin();
+        }
+    }
+
+    fn leave(&self) {
+        if let Self::Block(block) = self {
+            block.stay().end();
+        }
+    }
+
+    fn take_use(&self) -> bool {
+        matches!(self, Self::Block(block) if block.stay().take_use())
+    }
 }
 
 /// The cache of a store.

@@ -22,10 +22,10 @@ impl Charge {
     /// From now on it stands for this many bytes: the cache makes room before this returns.
     pub(crate) fn set(&mut self, bytes: usize) {
         let (before, now) = (std::mem::replace(&mut self.bytes, bytes as u64), bytes as u64);
-        let Some(directory) = self.directory.upgrade() else { return };
         if before == now {
             return;
         }
+        let Some(directory) = self.directory.upgrade() else { return };
         let budget = &directory.budget;
         let mut charged = budget.charged.lock().unwrap_or_else(PoisonError::into_inner);
         let part = &mut charged[self.part as usize];
@@ -64,7 +64,7 @@ mod tests {
         let (mut one, other) = (charge(Part::Buffers, 1000), charge(Part::Moved, 500));
         assert_eq!(directory.budget.rest(), whole - 1500);
         one.set(200);
-        assert_eq!(directory.budget.charged(|| ()).0, [200, 500]);
+        assert_eq!(directory.budget.charged(|| ()).0, [200, 500, 0]);
         let third = charge(Part::Buffers, 100 << 20);
         assert_eq!(directory.budget.rest(), 0);
         drop((one, third));

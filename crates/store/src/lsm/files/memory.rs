@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! memory limit = memtables, written pages     set aside when the store is opened
-//!              + buffers, moved values        charged as they are made
+//!              + buffers, moved values,       charged as they are made
+//!                some indexes and filters
 //!              + cache                        the rest; it shrinks when something is charged
 //! ```
 //!
@@ -30,9 +31,14 @@ pub(crate) enum Part {
     Buffers,
     /// Lists of where collected values went.
     Moved,
+    /// Indexes and filters that are kept as long as their tables.
+    Finders,
 }
 
-pub(in crate::lsm) const PARTS: usize = 2;
+pub(in crate::lsm) const PARTS: usize = 3;
+/// Indexes and filters may be kept with their tables up to this part of the limit; those of other
+/// tables are the cache's.
+const FINDERS_PART: u64 = 8;
 
 /// The memory of a store.
 pub(crate) struct Budget {
@@ -85,6 +91,12 @@ impl Budget {
     pub(crate) fn charged<R>(&self, f: impl FnOnce() -> R) -> ([u64; PARTS], R) {
         let charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
         (*charged, f())
+    }
+
+    /// Whether this many bytes more of indexes and filters may be kept with their tables.
+    pub(crate) fn has_room_for_finder(&self, bytes: u64) -> bool {
+        let kept = self.charged(|| ()).0[Part::Finders as usize];
+        kept.saturating_add(bytes) <= self.limit / FINDERS_PART
     }
 
     /// What is left for the cache.

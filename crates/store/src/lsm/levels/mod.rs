@@ -2,6 +2,7 @@
 //! doing it. `compact`, `debt` and `pace` are pure.
 
 pub(crate) mod compact;
+pub(crate) mod cursor;
 pub(crate) mod debt;
 pub(crate) mod manifest;
 pub(crate) mod pace;

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::compact::Plan;
-use super::version::{Edit, LevelCursor, TableFile, Version};
+use super::cursor::LevelCursor;
+use super::version::{Edit, TableFile, Version};
 use crate::Result;
 use crate::lsm::entry::{Entry, Kind, Pointer};
 use crate::lsm::merge::{Merge, Source};

@@ -6,11 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::Result;
 use crate::lsm::entry::Pointer;
+use crate::lsm::files::cached::table_key;
+use crate::lsm::files::charge::Charge;
+use crate::lsm::files::memory::Part;
 use crate::lsm::files::{Directory, Handle, Name};
 use crate::lsm::log::segment::Identity;
-use crate::lsm::merge::Source;
 use crate::lsm::read::fetch;
-use crate::lsm::table::{Finder, Pace, Table, TableCursor, TableMeta};
+use crate::lsm::table::{Finder, Table, TableMeta};
 use crate::lsm::values::remap::Remap;
 
 /// Levels: tables of level 0 overlap, the newest first; those of others ascend and do not.
@@ -25,6 +27,14 @@ pub(crate) struct TableFile {
     handle: Arc<Handle>,
     /// How many entries below it hides, once that was estimated.
     hidden: OnceLock<u64>,
+    /// What finds its entries, where that is kept as long as the table.
+    kept: OnceLock<KeptFinder>,
+}
+
+/// What finds the entries of a table, with the memory for it.
+struct KeptFinder {
+    finder: Arc<Finder>,
+    _charge: Charge,
 }
 
 impl TableFile {
@@ -42,20 +52,46 @@ impl TableFile {
         self.hidden.get_or_init(|| entries);
     }
 
-    /// The table, open: what finds its blocks is in the cache, or is read.
+    /// The table, open: what finds its blocks is in memory, or is read.
     ///
     /// # Errors
     /// If it cannot be read or is damaged.
     pub(crate) fn open(&self) -> Result<Table> {
-        fetch::table(&self.handle, &self.meta)
+        Ok(Table::new(Arc::clone(&self.handle), self.finder()?))
     }
 
-    /// What finds its entries, from the cache or the disk.
+    /// What finds its entries, from memory or the disk.
     ///
     /// # Errors
     /// If it cannot be read or is damaged.
     pub(crate) fn finder(&self) -> Result<Arc<Finder>> {
-        fetch::finder(&self.handle, &self.meta)
+        if let Some(finder) = self.kept_finder() {
+            return Ok(Arc::clone(finder));
+        }
+        let finder = fetch::finder(&self.handle, &self.meta)?;
+        self.keep(&finder);
+        Ok(finder)
+    }
+
+    /// The same, where it is kept as long as the table.
+    #[inline]
+    pub(crate) fn kept_finder(&self) -> Option<&Arc<Finder>> {
+        self.kept.get().map(|kept| &kept.finder)
+    }
+
+    /// Keeps what finds its entries, if there is room for it. The cache need not keep it then.
+    fn keep(&self, finder: &Arc<Finder>) {
+        let directory = self.handle.directory();
+        let bytes = finder.memory();
+        if !directory.budget.has_room_for_finder(bytes as u64) {
+            return;
+        }
+        let mut charge = Charge::new(Arc::downgrade(directory), Part::Finders);
+        charge.set(bytes);
+        let kept = KeptFinder { finder: Arc::clone(finder), _charge: charge };
+        if self.kept.set(kept).is_ok() {
+            directory.blocks.remove(table_key(self.meta.number));
+        }
     }
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
@@ -171,6 +207,8 @@ pub(crate) struct Pinned {
 pub(crate) struct Version {
     directory: Arc<Directory>,
     levels: [Tables; LEVELS],
+    /// The levels below the first one that have tables.
+    filled: Vec<usize>,
     /// Those of all levels with range tombstones.
     ranged: Vec<Arc<TableFile>>,
     segments: BTreeMap<u32, Segment>,
@@ -197,6 +235,7 @@ impl Version {
         Self {
             directory,
             levels: Default::default(),
+            filled: Vec::new(),
             ranged: Vec::new(),
             segments: BTreeMap::new(),
             moved: BTreeMap::new(),
@@ -225,6 +264,11 @@ impl Version {
 
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
         &self.levels[level]
+    }
+
+    /// The levels below the first one that have tables.
+    pub(crate) fn filled(&self) -> &[usize] {
+        &self.filled
     }
 
     /// The list itself, to be shared.
@@ -323,6 +367,7 @@ impl Version {
         }
         let ranged = next.tables().map(|(_, table)| table).filter(|table| table.meta.ranges > 0);
         next.ranged = ranged.cloned().collect();
+        next.filled = (1..LEVELS).filter(|&level| !next.levels[level].is_empty()).collect();
         next.drop_unused();
         Ok(next)
     }
@@ -336,12 +381,9 @@ impl Version {
                 let level =
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
-                let hidden = OnceLock::new();
-                Arc::make_mut(level).push(Arc::new(TableFile {
-                    meta: meta.clone(),
-                    handle,
-                    hidden,
-                }));
+                let (meta, hidden, kept) = (meta.clone(), OnceLock::new(), OnceLock::new());
+                let table = TableFile { meta, handle, hidden, kept };
+                Arc::make_mut(level).push(Arc::new(table));
             }
             Edit::RemoveTable { number } => {
                 let tables = |v: &Self| v.levels.iter().map(|tables| tables.len()).sum::<usize>();
@@ -470,90 +512,5 @@ impl Version {
                 segment.handle.set_obsolete();
             }
         }
-    }
-}
-
-/// A place among the entries of tables that ascend and do not overlap.
-pub(crate) struct LevelCursor {
-    tables: Tables,
-    at: usize,
-    cursor: Option<TableCursor>,
-    pace: Pace,
-}
-
-impl LevelCursor {
-    pub(crate) fn new(tables: Tables, pace: Pace) -> Self {
-        Self { tables, at: 0, cursor: None, pace }
-    }
-
-    /// To that table, if there is one, and to a place in it.
-    fn enter(&mut self, at: usize, f: impl Fn(&mut TableCursor) -> Result<()>) -> Result<()> {
-        let Some(table) = self.tables.get(at) else {
-            self.cursor = None;
-            return Ok(());
-        };
-        if self.cursor.is_none() || self.at != at {
-            self.cursor = Some(TableCursor::new(table.open()?, self.pace));
-        }
-        self.at = at;
-        self.cursor.as_mut().map_or(Ok(()), f)
-    }
-
-    fn skip_forward(&mut self) -> Result<()> {
-        while self.cursor.as_ref().is_some_and(|cursor| !cursor.is_entry()) {
-            let Some(table) = self.tables.get(self.at + 1) else {
-                self.cursor = None;
-                return Ok(());
-            };
-            let cursor = TableCursor::new(table.open()?, self.pace);
-            self.at += 1;
-            let before = self.cursor.replace(cursor);
-            if let (Some(cursor), Some(before)) = (&mut self.cursor, before) {
-                cursor.first_behind(before)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn skip_back(&mut self) -> Result<()> {
-        while self.cursor.as_ref().is_some_and(|cursor| !cursor.is_entry()) {
-            let before = self.at.checked_sub(1).unwrap_or(usize::MAX);
-            self.enter(before, TableCursor::last)?;
-        }
-        Ok(())
-    }
-}
-
-impl Source for LevelCursor {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
-        let at = self.tables.partition_point(|table| table.meta.bounds.is_before(key));
-        self.enter(at, |cursor| cursor.seek(key, seq))?;
-        self.skip_forward()
-    }
-
-    fn first(&mut self) -> Result<()> {
-        self.enter(0, TableCursor::first)?;
-        self.skip_forward()
-    }
-
-    fn last(&mut self) -> Result<()> {
-        self.enter(self.tables.len().wrapping_sub(1), TableCursor::last)?;
-        self.skip_back()
-    }
-
-    fn next(&mut self) -> Result<()> {
-        let Some(cursor) = &mut self.cursor else { return Ok(()) };
-        cursor.next()?;
-        if cursor.is_entry() { Ok(()) } else { self.skip_forward() }
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        let Some(cursor) = &mut self.cursor else { return Ok(()) };
-        cursor.prev()?;
-        if cursor.is_entry() { Ok(()) } else { self.skip_back() }
-    }
-
-    fn entry(&self) -> Option<crate::lsm::entry::Entry<'_>> {
-        self.cursor.as_ref()?.entry()
     }
 }

@@ -46,7 +46,7 @@ use super::log::segment::HEADER_BYTES;
 use super::log::wal::{Bounds, Log, NewSegment, begin_segment};
 use super::names::Catalog;
 use super::options::Options;
-use super::read::view::Current;
+use super::read::view::{Current, Spare};
 use crate::canary::{Bug, is_planted};
 use crate::observe::{Done, Work, tell, within};
 use crate::os::{DataFile, Open, RealSystem, System};
@@ -146,7 +146,8 @@ impl Options {
         let (active, next_file) = (Arc::clone(&buffer), version.next_file);
         let clock = Clock::new(last_seq, next_file);
         version.pins.values().for_each(|pinned| clock.pin_at(pinned.seq));
-        let current = Current { active, frozen, version: Arc::new(version) };
+        let current =
+            Current { active, frozen, version: Arc::new(version), spare: Spare::default() };
         let is_on = directory.system.flushes_in_background();
         let window_bytes = directory.budget.written_bytes();
         let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };

@@ -18,7 +18,7 @@ use crate::lsm::levels::version::{Edit, Version};
 use crate::lsm::options::Options;
 use crate::lsm::read::readable::Readable;
 use crate::lsm::read::readable::sealed::Sealed;
-use crate::lsm::read::view::{Current, View};
+use crate::lsm::read::view::{Current, Spare, View};
 use crate::lsm::stat::{self, DbStat};
 use crate::observe::{Done, Work, tell, within};
 use crate::os::Open;
@@ -105,7 +105,12 @@ impl Options {
         let mut recovery = Recovery::begin(self, (version, None), Access::Read)?;
         recovery.replay()?;
         let Recovery { version, buffer: active, frozen, edits, last_seq, .. } = recovery;
-        let current = Arc::new(Current { active, frozen, version: Arc::new(version) });
+        let current = Arc::new(Current {
+            active,
+            frozen,
+            version: Arc::new(version),
+            spare: Spare::default(),
+        });
         let tails = edits.iter().filter_map(|edit| match edit {
             Edit::SealSegment { number, sealed } => {
                 Some(Tail { number: *number, len: sealed.len, last_seq: sealed.last_seq })

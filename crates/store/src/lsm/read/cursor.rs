@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::view::{Current, View};
+use super::view::View;
 use crate::Result;
 use crate::lsm::buffer::BufferCursor;
-use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_key, full_range};
-use crate::lsm::levels::version::{LEVELS, LevelCursor};
+use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_key, full_range, with_full_key};
+use crate::lsm::levels::cursor::LevelCursor;
 use crate::lsm::merge::{Merge, Source};
 use crate::lsm::table::{Pace, Table, TableCursor};
 use crate::lsm::tombstones::Pieces;
+
+/// A cursor that is not used leaves buffers of at most this many bytes for the next one.
+const SPARE_BYTES_MAX: usize = 1 << 10;
 
 /// An entry as it stands in its source.
 pub(super) struct Stored {
@@ -79,21 +82,20 @@ struct Covers {
 
 impl Covers {
     fn new(view: &View) -> Result<Self> {
-        let Current { active, frozen, version } = &*view.current;
-        let frozen = frozen.iter().map(|frozen| &frozen.buffer);
-        let pieces = std::iter::once(active).chain(frozen).map(|buffer| buffer.pieces());
-        let tables = version.ranged().iter().map(|table| table.open());
-        Ok(Self {
-            buffers: pieces.filter(|pieces| !pieces.is_empty()).collect(),
-            tables: tables.collect::<Result<_>>()?,
-        })
+        let pieces = view.current.buffers().filter_map(|buffer| buffer.some_pieces());
+        let tables = view.version().ranged().iter().map(|table| table.open());
+        Ok(Self { buffers: pieces.collect(), tables: tables.collect::<Result<_>>()? })
     }
 
     /// Whether one over a key is newer than an entry of it.
     #[inline]
     fn hides(&self, key: &[u8], seq: u64, at: u64) -> bool {
-        let is_empty = self.buffers.is_empty() && self.tables.is_empty();
-        !is_empty && self.newest(key, at) >= seq
+        !self.is_empty() && self.newest(key, at) >= seq
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.buffers.is_empty() && self.tables.is_empty()
     }
 
     /// The newest one over a key; 0 if there is none.
@@ -128,9 +130,15 @@ impl Covers {
 pub struct Cursor {
     view: View,
     keyspace: u32,
-    merge: Merge,
+    parts: Parts,
     covers: Covers,
     standing: Standing,
+}
+
+/// What of a cursor does not depend on up to where it sees: others use it again.
+#[derive(Default)]
+struct Parts {
+    merge: Merge,
     /// The entry here, if that is where the cursor stands.
     kept: Stored,
     /// The key from which a step leads.
@@ -139,43 +147,62 @@ pub struct Cursor {
     deleted: Vec<u8>,
 }
 
+impl Parts {
+    fn new(view: &View) -> Result<Self> {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for buffer in view.current.buffers() {
+            sources.push(Box::new(BufferCursor::new(Arc::clone(buffer))));
+        }
+        for table in view.version().level(0) {
+            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Searching)));
+        }
+        for &level in view.version().filled() {
+            let tables = Arc::clone(view.version().list(level));
+            sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
+        }
+        let (kept, merge) = (Stored::default(), Merge::new(sources));
+        let (from, deleted) = (Vec::new(), Vec::new());
+        Ok(Self { merge, kept, from, deleted })
+    }
+
+    /// Lets go of what takes memory, if there is much.
+    fn rest(&mut self) {
+        self.merge.rest();
+        for bytes in [&mut self.from, &mut self.deleted, &mut self.kept.key, &mut self.kept.value] {
+            bytes.clear();
+            bytes.shrink_to(SPARE_BYTES_MAX);
+        }
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.parts.rest();
+        let parts = std::mem::take(&mut self.parts);
+        self.view.current.spare.leave(Box::new(parts));
+    }
+}
+
 /// Where a cursor stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Nowhere,
     /// On the entry at which `merge` stands.
     Merge,
+    /// The same, where `merge` goes backwards: there is no other version of the key.
+    Back,
     /// On the entry that is kept. `merge` stands before all entries of its key.
     Kept,
 }
 
 impl Cursor {
     pub(crate) fn new(view: View, keyspace: u32) -> Result<Self> {
-        let mut sources: Vec<Box<dyn Source>> = Vec::new();
-        let current = &view.current;
-        sources.push(Box::new(BufferCursor::new(Arc::clone(&current.active))));
-        for frozen in &current.frozen {
-            sources.push(Box::new(BufferCursor::new(Arc::clone(&frozen.buffer))));
-        }
-        for table in current.version.level(0) {
-            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Searching)));
-        }
-        for level in 1..LEVELS {
-            let tables = current.version.list(level);
-            if !tables.is_empty() {
-                sources.push(Box::new(LevelCursor::new(Arc::clone(tables), Pace::Searching)));
-            }
-        }
-        Ok(Self {
-            covers: Covers::new(&view)?,
-            view,
-            keyspace,
-            merge: Merge::new(sources),
-            standing: Standing::Nowhere,
-            kept: Stored::default(),
-            from: Vec::new(),
-            deleted: Vec::new(),
-        })
+        let parts = match view.current.spare.take() {
+            Some(parts) => *parts,
+            None => Parts::new(&view)?,
+        };
+        let (covers, standing) = (Covers::new(&view)?, Standing::Nowhere);
+        Ok(Self { view, keyspace, parts, covers, standing })
     }
 
     /// Moves to the first entry.
@@ -201,7 +228,7 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
-        self.seek_full(&full_key(self.keyspace, key))?;
+        with_full_key(self.keyspace, key, |full| self.seek_full(full))?;
         if self.current()?.is_none_or(|entry| entry.key != key) {
             self.standing = Standing::Nowhere;
         }
@@ -214,7 +241,7 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     pub fn seek_at_or_after(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
-        self.seek_full(&full_key(self.keyspace, key))?;
+        with_full_key(self.keyspace, key, |full| self.seek_full(full))?;
         self.current()
     }
 
@@ -235,7 +262,11 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     #[expect(clippy::should_implement_trait, reason = "it lends; a range is the iterator")]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>> {
+        if self.skim(Standing::Merge) {
+            return self.current();
+        }
         Ok(if self.step()? { self.current()? } else { None })
     }
 
@@ -244,7 +275,11 @@ impl Cursor {
     ///
     /// # Errors
     /// As [`Cursor::first`].
+    #[inline]
     pub fn prev(&mut self) -> Result<Option<Entry<'_>>> {
+        if self.skim(Standing::Back) {
+            return self.current();
+        }
         Ok(if self.step_back()? { self.current()? } else { None })
     }
 
@@ -252,6 +287,7 @@ impl Cursor {
     ///
     /// # Errors
     /// As [`Cursor::first`].
+    #[inline]
     pub fn current(&self) -> Result<Option<Entry<'_>>> {
         let Some((full, kind, value)) = self.here() else { return Ok(None) };
         Ok(Some(Entry { key: &full[KEYSPACE_BYTES..], kind, value, view: &self.view }))
@@ -262,9 +298,19 @@ impl Cursor {
     pub(super) fn here(&self) -> Option<(&[u8], Kind, &[u8])> {
         match self.standing {
             Standing::Nowhere => None,
-            Standing::Merge => self.merge.entry().map(|entry| (entry.key, entry.kind, entry.value)),
-            Standing::Kept => Some((&self.kept.key, self.kept.kind, &self.kept.value)),
+            Standing::Merge | Standing::Back => {
+                self.parts.merge.entry().map(|entry| (entry.key, entry.kind, entry.value))
+            }
+            Standing::Kept => {
+                Some((&self.parts.kept.key, self.parts.kept.kind, &self.parts.kept.value))
+            }
         }
+    }
+
+    /// Whether it could move on in the direction of the last step without a look at other sources.
+    #[inline]
+    fn skim(&mut self, standing: Standing) -> bool {
+        self.standing == standing && self.parts.merge.skim(self.view.at)
     }
 
     /// What it sees.
@@ -275,23 +321,26 @@ impl Cursor {
     /// Moves to the first entry at or after a full key.
     pub(super) fn seek_full(&mut self, full: &[u8]) -> Result<()> {
         self.standing = Standing::Nowhere;
-        self.merge.seek(full, u64::MAX)?;
+        self.parts.merge.seek(full, u64::MAX)?;
         self.settle_forward(false)
     }
 
     /// Moves to the last entry before a full key.
     pub(super) fn seek_full_before(&mut self, full: &[u8]) -> Result<()> {
         self.standing = Standing::Nowhere;
-        self.merge.seek_before(full, u64::MAX)?;
+        self.parts.merge.seek_before(full, u64::MAX)?;
         self.settle_back()
     }
 
     /// Whether it moved to a next entry.
     pub(super) fn step(&mut self) -> Result<bool> {
+        if self.skim(Standing::Merge) {
+            return Ok(true);
+        }
         match self.leave() {
             Standing::Nowhere => return Ok(self.first()?.is_some()),
-            Standing::Merge => self.merge.next()?,
-            Standing::Kept => self.merge.seek(&self.from, u64::MAX)?,
+            Standing::Merge | Standing::Back => self.parts.merge.next()?,
+            Standing::Kept => self.parts.merge.seek(&self.parts.from, u64::MAX)?,
         }
         self.settle_forward(true)?;
         self.has_moved()
@@ -299,9 +348,13 @@ impl Cursor {
 
     /// Whether it moved to a previous entry.
     pub(super) fn step_back(&mut self) -> Result<bool> {
+        if self.skim(Standing::Back) {
+            return Ok(true);
+        }
         match self.leave() {
             Standing::Nowhere => return Ok(self.last()?.is_some()),
-            Standing::Merge => self.merge.seek_before(&self.from, u64::MAX)?,
+            Standing::Merge => self.parts.merge.seek_before(&self.parts.from, u64::MAX)?,
+            Standing::Back => self.parts.merge.prev()?,
             Standing::Kept => {}
         }
         self.settle_back()?;
@@ -313,12 +366,12 @@ impl Cursor {
     fn leave(&mut self) -> Standing {
         match self.standing {
             Standing::Nowhere => {}
-            Standing::Merge => {
-                if let Some(entry) = self.merge.entry() {
-                    copy(&mut self.from, entry.key);
+            Standing::Merge | Standing::Back => {
+                if let Some(entry) = self.parts.merge.entry() {
+                    copy(&mut self.parts.from, entry.key);
                 }
             }
-            Standing::Kept => std::mem::swap(&mut self.from, &mut self.kept.key),
+            Standing::Kept => std::mem::swap(&mut self.parts.from, &mut self.parts.kept.key),
         }
         std::mem::replace(&mut self.standing, Standing::Nowhere)
     }
@@ -328,7 +381,7 @@ impl Cursor {
     fn has_moved(&mut self) -> Result<bool> {
         let moved = self.standing != Standing::Nowhere;
         if !moved {
-            let from = std::mem::take(&mut self.from);
+            let from = std::mem::take(&mut self.parts.from);
             self.seek_full(&from)?;
         }
         Ok(moved)
@@ -338,23 +391,31 @@ impl Cursor {
         key.starts_with(&self.keyspace.to_be_bytes())
     }
 
+    /// Finds out how many entries up to where a keyspace begins need not be compared with others.
+    fn look_ahead(&mut self, keyspace: u32) {
+        if self.covers.is_empty() {
+            self.parts.merge.look_ahead(&keyspace.to_be_bytes());
+        }
+    }
+
     /// Goes on from the place of the merge to an entry that is seen, which for a step must be of
     /// another key than that from which it leads; nowhere if there is none in the keyspace.
     fn settle_forward(&mut self, is_step: bool) -> Result<()> {
         let mut is_deleted = false;
-        while let Some(entry) = self.merge.entry().filter(|entry| self.is_inside(entry.key)) {
-            let is_over =
-                is_step && entry.key == self.from || is_deleted && entry.key == self.deleted;
+        while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
+            let is_over = is_step && entry.key == self.parts.from
+                || is_deleted && entry.key == self.parts.deleted;
             if entry.seq <= self.view.at && !is_over {
                 let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
                 if entry.kind != Kind::Tombstone && !hides() {
                     self.standing = Standing::Merge;
+                    self.look_ahead(self.keyspace + 1);
                     return Ok(());
                 }
                 is_deleted = true;
-                copy(&mut self.deleted, entry.key);
+                copy(&mut self.parts.deleted, entry.key);
             }
-            self.merge.next()?;
+            self.parts.merge.next()?;
         }
         Ok(())
     }
@@ -362,17 +423,25 @@ impl Cursor {
     /// Goes back from the place of the merge to an entry that is seen, and keeps it; nowhere if
     /// there is none in the keyspace. In this direction the oldest version of a key comes first.
     fn settle_back(&mut self) -> Result<()> {
-        while let Some(entry) = self.merge.entry().filter(|entry| self.is_inside(entry.key)) {
-            copy(&mut self.kept.key, entry.key);
+        while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
+            let is_plain = entry.kind != Kind::Tombstone && entry.seq <= self.view.at;
+            if is_plain && self.covers.is_empty() && self.parts.merge.is_alone() {
+                self.standing = Standing::Back;
+                self.look_ahead(self.keyspace);
+                return Ok(());
+            }
+            copy(&mut self.parts.kept.key, entry.key);
             let mut seq = None;
-            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == self.kept.key) {
+            while let Some(entry) =
+                self.parts.merge.entry().filter(|entry| entry.key == self.parts.kept.key)
+            {
                 if entry.seq <= self.view.at {
                     seq = Some(entry.seq);
-                    self.kept.set(entry);
+                    self.parts.kept.set(entry);
                 }
-                self.merge.prev()?;
+                self.parts.merge.prev()?;
             }
-            let Stored { key, kind, .. } = &self.kept;
+            let Stored { key, kind, .. } = &self.parts.kept;
             let is_seen = |seq| !self.covers.hides(key, seq, self.view.at);
             if *kind != Kind::Tombstone && seq.is_some_and(is_seen) {
                 self.standing = Standing::Kept;
@@ -382,3 +451,7 @@ impl Cursor {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "cursor/tests.rs"]
+mod tests;

@@ -25,7 +25,7 @@ use crate::lsm::files::cached::{Blocks, Cached, Unread, table_key};
 use crate::lsm::files::piece::Piece;
 use crate::lsm::files::queue::Queue;
 use crate::lsm::files::{Directory, Handle};
-use crate::lsm::table::{Finder, Site, Table, TableMeta};
+use crate::lsm::table::{Finder, Site, TableMeta};
 use crate::lsm::values::place::ValuePlace;
 use crate::{Error, Result};
 
@@ -106,7 +106,16 @@ impl<'v> Wanted<'v> {
     /// # Errors
     /// If it cannot be read or is damaged.
     pub(crate) fn get(&self, blocks: &Blocks) -> Result<Cached> {
-        get_or_load(blocks, self.key(), || self.load())
+        let cached = get_or_load(blocks, self.key(), || self.load())?;
+        self.put_at_hand(&cached);
+        Ok(cached)
+    }
+
+    /// Has a block, which the cache gave, at hand for others.
+    fn put_at_hand(&self, cached: &Cached) {
+        if let (Self::Block(site), Cached::Block(block)) = (self, cached) {
+            site.put_at_hand(block);
+        }
     }
 }
 
@@ -115,7 +124,15 @@ fn blocks_after<'v>(site: &Site<'v>, blocks: &Blocks) -> Option<Vec<Site<'v>>> {
     if !blocks.has_room(site.key(), TOGETHER_BYTES) {
         return None;
     }
-    let Some(Cached::Table(finder)) = blocks.peek(site.finder_key()) else { return None };
+    let cached;
+    let finder = match site.finder() {
+        Some(finder) => finder,
+        None => {
+            let Some(Cached::Table(finder)) = blocks.peek(site.finder_key()) else { return None };
+            cached = finder;
+            &*cached
+        }
+    };
     let (mut more, mut last) = (Vec::new(), *site);
     // What is damaged is an error of the one that wants it.
     while let Ok(Some(next)) = finder.behind(&last) {
@@ -188,14 +205,6 @@ fn get_or_load(
         Ok(cached) => Ok(cached),
         Err(Unread) => failure.map_or_else(load, Err),
     }
-}
-
-/// The table that a handle leads to, with its index and filter, from the cache or the disk.
-///
-/// # Errors
-/// If it cannot be read or is damaged.
-pub(crate) fn table(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Table> {
-    finder(handle, meta).map(|finder| Table::new(Arc::clone(handle), finder))
 }
 
 /// What finds the entries of the table that a handle leads to, from the cache or the disk.
@@ -338,7 +347,10 @@ impl<'b, 'v, T: Task<'v>, F: FnMut(T)> Run<'b, '_, 'v, T, F> {
                 },
             };
             match self.blocks.look_up(wanted.key()) {
-                Lookup::Hit(cached) => next = Next::Got(Some(cached)),
+                Lookup::Hit(cached) => {
+                    wanted.put_at_hand(&cached);
+                    next = Next::Got(Some(cached));
+                }
                 Lookup::Wait(wait) => return self.waiting.push(Joined { task, wanted, wait }),
                 Lookup::Load(duty) => match self.take_off(task, wanted, duty) {
                     Ok(()) => return,

@@ -10,7 +10,8 @@ use super::view::View;
 use crate::Result;
 use crate::lsm::buffer::BufferCursor;
 use crate::lsm::entry::{KEYSPACE_BYTES, full_key};
-use crate::lsm::levels::version::{LEVELS, LevelCursor};
+use crate::lsm::levels::cursor::LevelCursor;
+use crate::lsm::levels::version::LEVELS;
 use crate::lsm::merge::{Merge, Source};
 use crate::lsm::table::{Pace, TableCursor};
 

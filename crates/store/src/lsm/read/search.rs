@@ -10,8 +10,8 @@ use super::view::View;
 use crate::lsm::entry::{Kind, Pointer};
 use crate::lsm::files::cached::Cached;
 use crate::lsm::filter;
-use crate::lsm::levels::version::{LEVELS, TableFile};
-use crate::lsm::table::{Block, Finder, Found, Look, Site};
+use crate::lsm::levels::version::TableFile;
+use crate::lsm::table::{Block, Finder, Found, Look, TableMeta, look};
 use crate::lsm::values::place::ValuePlace;
 use crate::lsm::values::vlog;
 use crate::{Error, Result};
@@ -34,6 +34,9 @@ struct Finders {
 impl Open {
     /// Calls `f` with what finds the entries of a table.
     fn with<R>(&self, table: &TableFile, f: impl FnOnce(&Finder) -> Result<R>) -> Result<R> {
+        if let Some(finder) = table.kept_finder() {
+            return f(finder);
+        }
         let number = table.meta.number;
         let Finders { last, others } = &mut *self.0.borrow_mut();
         if let Some((asked, finder)) = last
@@ -96,12 +99,22 @@ pub(crate) fn show<R>(value: Option<Value>, see: impl FnOnce(Option<&[u8]>) -> R
     result
 }
 
-/// What is known of a key so far.
+/// What a search does next.
+enum Next<'v> {
+    /// It asks the next source.
+    Ask,
+    /// It looks into this block, of the table that it asked last.
+    Look(Arc<Block>),
+    /// It needs this to be read.
+    Read(Wanted<'v>),
+    /// Nothing: it is done.
+    Done,
+}
+
+/// What a source says of a key.
 enum Verdict<'f> {
-    /// The next source is to be asked.
+    /// Nothing.
     Open,
-    /// The block that the search is at is to be looked into.
-    Look,
     /// Its newest entry; `None`: there is none.
     Decided(Option<Found<'f>>),
 }
@@ -113,7 +126,7 @@ struct Asked<'v> {
     /// The newest range tombstone in it over the key.
     cover: u64,
     /// The block to look into.
-    site: Site<'v>,
+    number: usize,
 }
 
 /// Looking up one full key in a view.
@@ -142,17 +155,16 @@ impl<'v> Search<'v> {
         (self.tag, self.value)
     }
 
-    fn ask_buffers(&self) -> Verdict<'v> {
-        let current = &self.view.current;
-        let frozen = current.frozen.iter().map(|frozen| &frozen.buffer);
-        for buffer in std::iter::once(&current.active).chain(frozen) {
-            let cover = buffer.cover(self.key, self.view.at);
-            let verdict = decide(buffer.get(self.key, self.hash, self.view.at), cover);
-            if matches!(verdict, Verdict::Decided(_)) {
-                return verdict;
+    fn ask_buffers(&mut self) -> Result<Next<'v>> {
+        let (view, key) = (self.view, self.key);
+        for buffer in view.current.buffers() {
+            let cover = buffer.cover(key, view.at);
+            let verdict = decide(buffer.get(key, self.hash, view.at), cover);
+            if let Verdict::Decided(found) = verdict {
+                return self.take(found);
             }
         }
-        Verdict::Open
+        Ok(Next::Ask)
     }
 
     /// The next table that may have the key.
@@ -164,18 +176,15 @@ impl<'v> Search<'v> {
             self.asked += 1;
             let is_before = |table: &Arc<TableFile>| table.meta.bounds.is_before(self.key);
             let table = match level0.get(asked) {
-                Some(table) => Some(table).filter(|table| !is_before(table)),
+                Some(table) => Some(table).filter(|table| self.may_concern(table)),
                 None => {
-                    let level = asked - level0.len() + 1;
-                    if level >= LEVELS {
-                        return None;
-                    }
-                    let tables = version.level(level);
+                    let tables = version.level(*version.filled().get(asked - level0.len())?);
                     tables.get(tables.partition_point(is_before))
                 }
             };
             let may_have = |table: &&Arc<TableFile>| {
-                table.meta.seqs.0 <= self.view.at && !table.meta.bounds.is_after(self.key)
+                let TableMeta { seqs, bounds, .. } = &table.meta;
+                seqs.0 <= self.view.at && !bounds.is_after(self.key) && !bounds.is_before(self.key)
             };
             if let Some(table) = table.filter(may_have) {
                 return Some(table);
@@ -183,81 +192,105 @@ impl<'v> Search<'v> {
         }
     }
 
-    fn ask(&mut self, table: &'v TableFile) -> Result<Verdict<'v>> {
-        let hash = self.hash;
-        let (cover, site) = self.open.with(table, |finder| {
-            let cover = finder.pieces().cover(self.key, self.view.at);
-            let site =
-                if finder.may_hold(hash) { finder.seek(table.handle(), self.key)? } else { None };
-            Ok((cover, site))
+    /// False if a table surely says nothing of the key. Its bounds are left aside: asking the
+    /// filter takes less time.
+    #[inline]
+    fn may_concern(&self, table: &TableFile) -> bool {
+        table.kept_finder().is_none_or(|finder| finder.may_concern(self.hash))
+    }
+
+    /// Asks a table that may have the key.
+    fn ask(&mut self, table: &'v TableFile) -> Result<Next<'v>> {
+        let (cover, number) = self.open.with(table, |finder| {
+            let pieces = finder.pieces();
+            let cover = if pieces.is_empty() { 0 } else { pieces.cover(self.key, self.view.at) };
+            let may_hold = finder.may_hold(self.hash);
+            let number = may_hold.then(|| finder.number_of(table.handle(), self.key));
+            Ok((cover, number.transpose()?))
         })?;
-        Ok(self.look_next(table, cover, site))
-    }
-
-    /// The block of a table to look into; if the key is after the last block, the table has no
-    /// entry.
-    fn look_next(
-        &mut self,
-        table: &'v TableFile,
-        cover: u64,
-        site: Option<Site<'v>>,
-    ) -> Verdict<'v> {
-        self.table = site.map(|site| Asked { table, cover, site });
-        if self.table.is_some() { Verdict::Look } else { decide(None, cover) }
-    }
-
-    fn look_into<'b>(&mut self, block: &'b Block) -> Result<Verdict<'b>>
-    where
-        'v: 'b,
-    {
-        let Some(Asked { table, cover, site }) = self.table else { return Ok(Verdict::Open) };
-        match site.look(block, self.key, self.view.at)? {
-            Look::Absent => Ok(decide(None, cover)),
-            Look::Found(found) => Ok(decide(Some(found), cover)),
-            // The versions of the key may go on in the next block.
-            Look::Next => {
-                let next = self.open.with(table, |finder| finder.behind(&site))?;
-                Ok(self.look_next(table, cover, next))
-            }
+        match number {
+            Some(number) => self.go_to(Asked { table, cover, number }),
+            None => self.take_verdict(decide(None, cover)),
         }
     }
 
-    /// Asks one source after the other until the key is decided, or a block is to be looked into.
-    fn settle<'b>(&mut self, mut verdict: Verdict<'b>) -> Result<Option<Wanted<'v>>>
-    where
-        'v: 'b,
-    {
+    /// Goes to the block of a table to look into; if that is after the last one, the table has no
+    /// entry.
+    fn go_to(&mut self, asked: Asked<'v>) -> Result<Next<'v>> {
+        let Asked { table, cover, number } = asked;
+        self.table = Some(asked);
+        if let Some(finder) = table.kept_finder() {
+            if let Some(block) = finder.at_hand(number) {
+                return Ok(Next::Look(block));
+            }
+            if let Some(site) = finder.site(table.handle(), number)? {
+                return Ok(Next::Read(Wanted::Block(site.of(finder))));
+            }
+        } else if let Some(site) =
+            self.open.with(table, |finder| finder.site(table.handle(), number))?
+        {
+            return Ok(Next::Read(Wanted::Block(site)));
+        }
+        self.take_verdict(decide(None, cover))
+    }
+
+    /// Looks into a block of the table that was asked last.
+    fn look_into(&mut self, block: Arc<Block>) -> Result<Next<'v>> {
+        let Some(asked) = self.table else { return Ok(Next::Ask) };
+        let Asked { table, cover, number } = asked;
+        let found = match look(&block, self.key, self.view.at) {
+            Ok(Look::Found(found)) => Some(found),
+            Ok(Look::Absent) => None,
+            // The versions of the key may go on in the next block.
+            Ok(Look::Next) => return self.go_to(Asked { number: number + 1, ..asked }),
+            Err(reason) => {
+                let damage = |finder: &Finder| Err(finder.damage(table.handle(), number, reason));
+                return self.open.with(table, damage);
+            }
+        };
+        match decide(found, cover) {
+            Verdict::Decided(Some((_, Kind::Inline, value))) => {
+                let at = block.place_of(value);
+                self.value = Some(Value::InBlock(block, at));
+                Ok(Next::Done)
+            }
+            verdict => self.take_verdict(verdict),
+        }
+    }
+
+    /// Asks one source after the other until the key is decided, or something is to be read.
+    fn settle(&mut self, mut next: Next<'v>) -> Result<Option<Wanted<'v>>> {
         loop {
-            verdict = match verdict {
-                Verdict::Decided(found) => return found.map_or(Ok(None), |found| self.take(found)),
-                Verdict::Look => match self.table {
-                    Some(asked) => return Ok(Some(Wanted::Block(asked.site))),
-                    None => Verdict::Open,
-                },
-                Verdict::Open => match self.next_table() {
+            next = match next {
+                Next::Ask => match self.next_table() {
                     Some(table) => self.ask(table)?,
-                    None => Verdict::Decided(None),
+                    None => Next::Done,
                 },
+                Next::Look(block) => self.look_into(block)?,
+                Next::Read(wanted) => return Ok(Some(wanted)),
+                Next::Done => return Ok(None),
             };
         }
     }
 
+    fn take_verdict(&mut self, verdict: Verdict<'_>) -> Result<Next<'v>> {
+        match verdict {
+            Verdict::Open => Ok(Next::Ask),
+            Verdict::Decided(found) => self.take(found),
+        }
+    }
+
     /// Takes the value of an entry, or says where it stands.
-    fn take(&mut self, (_, kind, value): Found<'_>) -> Result<Option<Wanted<'v>>> {
-        match kind {
-            Kind::Tombstone => Ok(None),
-            Kind::Inline => {
-                self.value = Some(Value::Own(value.to_vec()));
-                Ok(None)
-            }
-            Kind::Separated => match separated(self.view, value)? {
-                Separated::Held(value) => {
-                    self.value = Some(Value::Own(value));
-                    Ok(None)
-                }
-                Separated::There(place) => Ok(Some(Wanted::Value(place))),
+    fn take(&mut self, found: Option<Found<'_>>) -> Result<Next<'v>> {
+        match found {
+            None | Some((_, Kind::Tombstone, _)) => {}
+            Some((_, Kind::Inline, value)) => self.value = Some(Value::Own(value.to_vec())),
+            Some((_, Kind::Separated, value)) => match separated(self.view, value)? {
+                Separated::Held(value) => self.value = Some(Value::Own(value)),
+                Separated::There(place) => return Ok(Next::Read(Wanted::Value(place))),
             },
         }
+        Ok(Next::Done)
     }
 }
 
@@ -283,26 +316,16 @@ pub(crate) fn separated<'v>(view: &'v View, value: &[u8]) -> Result<Separated<'v
 
 impl<'v> Task<'v> for Search<'v> {
     fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted<'v>>> {
-        match got {
-            None => {
-                let verdict = self.ask_buffers();
-                self.settle(verdict)
-            }
-            Some(Cached::Block(block)) => {
-                let verdict = self.look_into(&block)?;
-                if let Verdict::Decided(Some((_, Kind::Inline, value))) = verdict {
-                    let at = block.place_of(value);
-                    self.value = Some(Value::InBlock(block, at));
-                    return Ok(None);
-                }
-                self.settle(verdict)
-            }
+        let next = match got {
+            None => self.ask_buffers()?,
+            Some(Cached::Block(block)) => Next::Look(block),
             Some(Cached::Value(value)) => {
                 self.value = Some(Value::Shared(value));
-                Ok(None)
+                Next::Done
             }
-            Some(Cached::Table(_)) => self.settle(Verdict::Open),
-        }
+            Some(Cached::Table(_)) => Next::Ask,
+        };
+        self.settle(next)
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a reader sees: buffers and files as they were at one moment, and up to where. Data only.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::lsm::buffer::Buffer;
 use crate::lsm::levels::version::Version;
+use crate::sync::{Mutex, locked};
 
 /// A buffer that is not written to any more.
 #[derive(Clone)]
@@ -20,6 +22,30 @@ pub(crate) struct Current {
     /// The newest first.
     pub(crate) frozen: Vec<Frozen>,
     pub(crate) version: Arc<Version>,
+    pub(crate) spare: Spare,
+}
+
+/// What a cursor over all of it left for the next one: making its sources takes longer than to go
+/// to a place. It is gone together with what it goes over.
+#[derive(Default)]
+pub(crate) struct Spare(Mutex<Option<Box<dyn Any + Send>>>);
+
+impl Clone for Spare {
+    /// Another store state has nothing to spare yet.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Spare {
+    pub(crate) fn take<T: 'static>(&self) -> Option<Box<T>> {
+        locked(&self.0).take()?.downcast().ok()
+    }
+
+    pub(crate) fn leave<T: Send + 'static>(&self, spare: Box<T>) {
+        let before = locked(&self.0).replace(spare);
+        drop(before);
+    }
 }
 
 impl Current {

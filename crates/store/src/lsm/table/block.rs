@@ -19,13 +19,18 @@ use crate::coding::u32_at;
 
 mod heads;
 mod passed;
+mod place;
+mod rows;
+mod stay;
 pub(crate) use heads::Heads;
-use passed::Passed;
+use heads::Marks;
+pub(crate) use place::Place;
+pub(crate) use rows::{Rows, Run};
+pub(super) use stay::Home;
+use stay::Stay;
 
 /// One in this many entries has a whole key.
 pub(super) const RESTART_EVERY: u32 = 16;
-/// One in this many keys is in a list, in blocks that are searched often.
-const MORE_EVERY: usize = 4;
 /// Number of restarts, number of entries, codec, checksum.
 pub(super) const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
 /// The entries are stored as they are.
@@ -121,10 +126,12 @@ pub(crate) struct Block {
     restarts: usize,
     count: u32,
     /// Those of the keys at restarts.
-    heads: Heads<u64>,
+    heads: Heads,
     /// Those of more keys, for a block that is looked into again.
-    more: OnceLock<Heads<u32>>,
+    more: OnceLock<Marks>,
     was_searched: AtomicBool,
+    /// Whether the cache has it, and where else it is found then.
+    stay: Stay,
 }
 
 /// What an entry begins with, and where the rest of its key and its value stand.
@@ -142,6 +149,11 @@ pub(crate) struct Spot {
     pub(crate) kind: Kind,
     /// Whether its key is the one that was sought.
     pub(crate) is_key: bool,
+    /// Where it begins.
+    start: usize,
+    /// Its key is so many bytes of the one that was sought, and these.
+    shared: usize,
+    rest: Range<usize>,
     value: Range<usize>,
 }
 
@@ -166,7 +178,8 @@ impl Block {
         let end = end.ok_or("a block has more restarts than bytes")?;
         let (count, heads) = (u32_at(&bytes, tail + 4), Heads::default());
         let (more, was_searched) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { bytes, end, restarts, count, heads, more, was_searched })
+        let stay = Stay::default();
+        Ok(Self { bytes, end, restarts, count, heads, more, was_searched, stay })
     }
 
     /// The block of bytes that a builder made just now.
@@ -178,6 +191,12 @@ impl Block {
     pub(crate) fn with_heads(mut self) -> Self {
         self.heads = Heads::of_restarts(&self).unwrap_or_default();
         self
+    }
+
+    /// Whether the cache has it, and where else it is found then.
+    #[inline]
+    pub(crate) fn stay(&self) -> &Stay {
+        &self.stay
     }
 
     /// Bytes of it.
@@ -207,19 +226,18 @@ impl Block {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        let more = self.entries_max() / MORE_EVERY * size_of::<(u32, u32)>();
-        self.bytes.len() + self.heads.memory() + more
+        self.bytes.len() + self.heads.memory() + Marks::memory(self)
     }
 
     /// The beginnings of more keys, once it was searched before: most blocks are read for one
     /// search.
     #[inline]
-    fn more(&self) -> Option<&Heads<u32>> {
+    fn more(&self) -> Option<&Marks> {
         if !self.was_searched.load(Relaxed) {
             self.was_searched.store(true, Relaxed);
             return None;
         }
-        Some(self.more.get_or_init(|| Heads::of_every(MORE_EVERY, self).unwrap_or_default()))
+        Some(self.more.get_or_init(|| Marks::of(self).unwrap_or_default()))
     }
 
     /// The first entry that is not before (`key`, `seq`); `None` if all are.
@@ -274,7 +292,7 @@ impl Block {
             if shared > len {
                 return None;
             }
-            let (rest, next) = (&self.bytes[rest], value.end);
+            let (place, rest, next) = (rest.clone(), &self.bytes[rest], value.end);
             len = shared + rest.len();
             if shared <= known {
                 let left = &key[shared..];
@@ -287,6 +305,9 @@ impl Block {
                         seq: tag >> 2,
                         kind,
                         is_key: order == Ordering::Equal,
+                        start: at,
+                        shared,
+                        rest: place,
                         value,
                     }));
                 }
@@ -337,30 +358,6 @@ impl Block {
         &self.bytes[spot.value.clone()]
     }
 
-    /// How many entries have keys before `key`.
-    ///
-    /// # Errors
-    /// If the entries make no sense.
-    pub(crate) fn rank(&self, key: &[u8]) -> Result<u32, &'static str> {
-        let mut place = Place::default();
-        let mut low = 0;
-        let mut high = self.restarts;
-        while low < high {
-            let middle = (low + high) / 2;
-            place.go_to(self, self.restart(middle))?;
-            let before = place.kind.is_some() && place.key.as_slice() < key;
-            if before { low = middle + 1 } else { high = middle }
-        }
-        let Some(last) = low.checked_sub(1) else { return Ok(0) };
-        let mut rank = last as u32 * RESTART_EVERY;
-        place.go_to(self, self.restart(last))?;
-        while place.kind.is_some() && place.key.as_slice() < key {
-            rank += 1;
-            place.next(self)?;
-        }
-        Ok(rank)
-    }
-
     /// Key and sequence number of the entry at a restart, which has its key whole; `None` after the
     /// last entry.
     #[inline]
@@ -404,164 +401,6 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 
 /// What is said of a block with a right checksum whose entries make no sense.
 const MALFORMED: &str = "the entries of a block make no sense";
-
-/// A place in a block: the key of an entry, and where its value stands. The block is passed to
-/// every call; it must be the same one until a `seek`, `first` or `last`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
-    key: Vec<u8>,
-    seq: u64,
-    kind: Option<Kind>,
-    value: Range<usize>,
-    start: usize,
-    next: usize,
-    /// The entries before this one, as far as they are known: steps back lead there.
-    passed: Passed,
-}
-
-impl Place {
-    /// The entry here; `None` if the place is before the first or after the last one.
-    pub(crate) fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
-        let kind = self.kind?;
-        let value = &block.bytes[self.value.clone()];
-        Some(Entry { key: &self.key, seq: self.seq, kind, value })
-    }
-
-    /// Whether there is an entry.
-    #[inline]
-    pub(crate) fn is_entry(&self) -> bool {
-        self.kind.is_some()
-    }
-
-    pub(crate) fn first(&mut self, block: &Block) -> Result<(), &'static str> {
-        self.go_to(block, 0)
-    }
-
-    pub(crate) fn last(&mut self, block: &Block) -> Result<(), &'static str> {
-        if block.restarts == 0 {
-            return self.go_to(block, block.end);
-        }
-        self.pass_to(block, block.restarts - 1, block.end)
-    }
-
-    /// Moves to the entry that begins at `at`, at a restart.
-    fn go_to(&mut self, block: &Block, at: usize) -> Result<(), &'static str> {
-        self.key.clear();
-        self.next = at;
-        self.next(block)
-    }
-
-    /// Moves from a restart to the last entry that begins before `end`.
-    fn pass_to(&mut self, block: &Block, restart: usize, end: usize) -> Result<(), &'static str> {
-        self.go_to(block, block.restart(restart))?;
-        while self.next < end && self.kind.is_some() {
-            self.passed.push(self.start, &self.key);
-            self.decode(block).ok_or(MALFORMED)?;
-        }
-        Ok(())
-    }
-
-    /// To the next entry.
-    #[inline]
-    pub(crate) fn next(&mut self, block: &Block) -> Result<(), &'static str> {
-        self.passed.clear();
-        if self.next >= block.end {
-            self.kind = None;
-            return Ok(());
-        }
-        self.decode(block).ok_or(MALFORMED)
-    }
-
-    /// Becomes the entry after this one, of which the key is still the one here.
-    #[inline]
-    fn decode(&mut self, block: &Block) -> Option<()> {
-        let Header { shared, rest, value, tag } = block.header(self.next)?;
-        if shared > self.key.len() {
-            return None;
-        }
-        self.kind = Some(Kind::from_byte((tag & 3) as u8)?);
-        self.key.truncate(shared);
-        self.key.extend_from_slice(&block.bytes[rest]);
-        self.seq = tag >> 2;
-        (self.start, self.next) = (self.next, value.end);
-        self.value = value;
-        Some(())
-    }
-
-    /// To the entry before.
-    pub(crate) fn prev(&mut self, block: &Block) -> Result<(), &'static str> {
-        let here = self.start;
-        if let Some(start) = self.passed.pop(&mut self.key) {
-            return self.stand_at(block, start).ok_or(MALFORMED);
-        }
-        let Some(restart) = self.restart_before(block, here) else {
-            self.kind = None;
-            return Ok(());
-        };
-        self.pass_to(block, restart, here)?;
-        // Restarts that do not ascend must not lead round in a circle.
-        if self.kind.is_some() && self.start >= here { Err(MALFORMED) } else { Ok(()) }
-    }
-
-    /// Becomes the entry that begins at `start`, whose key is already here.
-    fn stand_at(&mut self, block: &Block, start: usize) -> Option<()> {
-        let Header { value, tag, .. } = block.header(start)?;
-        self.kind = Some(Kind::from_byte((tag & 3) as u8)?);
-        self.seq = tag >> 2;
-        (self.start, self.next) = (start, value.end);
-        self.value = value;
-        Some(())
-    }
-
-    /// The last restart before a byte.
-    fn restart_before(&self, block: &Block, at: usize) -> Option<usize> {
-        let (mut low, mut high) = (0, block.restarts);
-        while low < high {
-            let middle = (low + high) / 2;
-            if block.restart(middle) < at { low = middle + 1 } else { high = middle }
-        }
-        low.checked_sub(1)
-    }
-
-    /// Moves to the entry that has `number` entries before it; after the last one if there are
-    /// fewer.
-    pub(crate) fn nth(&mut self, block: &Block, number: u32) -> Result<(), &'static str> {
-        let restart = (number / RESTART_EVERY) as usize;
-        let (from, steps) = if restart < block.restarts {
-            (block.restart(restart), number % RESTART_EVERY)
-        } else {
-            (block.end, 0)
-        };
-        self.go_to(block, from)?;
-        (0..steps).try_for_each(|_| self.next(block))
-    }
-
-    /// Moves to the last entry of which a number says that it is before `key`. What it shares with
-    /// the entry before it is the beginning of `key`, or else this is not known.
-    fn enter_before(&mut self, block: &Block, key: &[u8]) -> Option<()> {
-        let (start, same) = block.more()?.before(block, key)?;
-        let shared = block.header(start)?.shared;
-        let beginning = key.get(..shared).filter(|_| shared <= same)?;
-        self.passed.clear();
-        self.key.clear();
-        // Keys of a table are often of one length.
-        self.key.reserve(key.len());
-        self.key.extend_from_slice(beginning);
-        self.next = start;
-        self.decode(block)
-    }
-
-    /// Moves to the first entry that is not before (`key`, `seq`).
-    pub(crate) fn seek(&mut self, block: &Block, key: &[u8], seq: u64) -> Result<(), &'static str> {
-        if self.enter_before(block, key).is_none() {
-            self.go_to(block, block.restart_to(key, seq)?.map_or(0, |at| block.restart(at)))?;
-        }
-        while self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt() {
-            self.next(block)?;
-        }
-        Ok(())
-    }
-}
 
 #[cfg(test)]
 #[path = "block/tests.rs"]

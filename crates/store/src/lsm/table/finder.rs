@@ -1,8 +1,11 @@
 //! What finds the entries of a table: its index and filter, as the cache keeps them. `read` reads
 //! it from the file and searches with it.
 
+use std::sync::Arc;
+
 use super::super::filter::Filter;
 use super::super::tombstones::Pieces;
+use super::at_hand::AtHand;
 use super::block::{Block, Heads};
 
 /// What finds the entries of a table. The cache keeps it, so it does not keep the file.
@@ -14,9 +17,11 @@ pub(crate) struct Finder {
     pub(super) data_end: u64,
     pub(super) index: Block,
     /// Those of all lines of the index.
-    pub(super) lines: Heads<u64>,
-    pub(super) filter: Option<Block>,
+    pub(super) lines: Heads,
+    pub(super) filter: Option<Filter>,
     pub(super) pieces: Pieces,
+    /// The data blocks that the cache has.
+    pub(super) at_hand: Arc<AtHand>,
 }
 
 impl Finder {
@@ -24,8 +29,9 @@ impl Finder {
     pub(crate) fn memory(&self) -> usize {
         self.index.memory()
             + self.lines.memory()
-            + self.filter.as_ref().map_or(0, Block::memory)
+            + self.filter.as_ref().map_or(0, Filter::memory)
             + self.pieces.memory()
+            + self.at_hand.memory()
             + size_of::<Self>()
     }
 
@@ -35,8 +41,14 @@ impl Finder {
     }
 
     /// False if the table surely has no entry of the key with that hash.
+    #[inline]
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
-        let filter = self.filter.as_ref().and_then(|block| Filter::new(block.content()));
-        filter.is_none_or(|filter| filter.may_contain(hash))
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// False if it surely says nothing of the key with that hash, not even by a range tombstone.
+    #[inline]
+    pub(crate) fn may_concern(&self, hash: u64) -> bool {
+        !self.pieces.is_empty() || self.may_hold(hash)
     }
 }

@@ -1,23 +1,27 @@
 //! Tables: sorted files that never change. `block` is one block as bytes, `build` writes a table,
-//! `read` reads one, `ahead` reads ahead of a cursor, `meta` is what the manifest says of a table.
+//! `read` reads one, `cursor` goes through it, `ahead` reads ahead of that, `at_hand` has the
+//! blocks that the cache has, `meta` is what the manifest says of a table.
 //!
 //! ```text
 //! data block | ... | range tombstones | filter | index block | footer
 //! ```
 
 mod ahead;
+mod at_hand;
 mod block;
 mod build;
+mod cursor;
 mod finder;
 mod meta;
 mod read;
 mod survey;
 
-pub(crate) use block::{Block, Place};
+pub(crate) use block::{Block, Place, Run};
 pub(crate) use build::TableBuilder;
+pub(crate) use cursor::{Pace, TableCursor};
 pub(crate) use finder::Finder;
 pub(crate) use meta::{Bounds, Reference, TableMeta};
-pub(crate) use read::{Found, Look, Pace, Site, Table, TableCursor};
+pub(crate) use read::{Found, Look, Site, Table, look};
 pub(crate) use survey::survey;
 
 use super::varint::{self, Reader};

@@ -1,14 +1,14 @@
-//! Reading a table: opening it, searching it for a key, and a cursor over all entries.
+//! Reading a table: opening it, and searching it for a key.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::entry::{Entry, Kind};
+use super::super::entry::Kind;
 use super::super::files::Handle;
-use super::super::merge::Source;
+use super::super::filter::Filter;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
-use super::ahead::Ahead;
+use super::at_hand::AtHand;
 use super::block::{Block, Heads, Place};
 use super::finder::Finder;
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
@@ -29,8 +29,8 @@ pub(crate) type Found<'b> = (u64, Kind, &'b [u8]);
 /// An open table.
 #[derive(Clone)]
 pub(crate) struct Table {
-    handle: Arc<Handle>,
-    finder: Arc<Finder>,
+    pub(super) handle: Arc<Handle>,
+    pub(super) finder: Arc<Finder>,
 }
 
 impl Finder {
@@ -71,16 +71,18 @@ impl Finder {
         };
         let filter = match footer.filter.len {
             0 => None,
-            _ => Some(read_block(handle, meta.number, footer.filter, at)?),
+            _ => Filter::new(read_block(handle, meta.number, footer.filter, at)?.content()),
         };
+        let at_hand = AtHand::new(lines.len());
         let others = [footer.ranges, footer.filter, footer.index].into_iter();
         let others = others.filter(|block| block.len > 0).map(|block| block.offset);
         let data_end = others.fold(at, u64::min);
-        Ok(Self { number: meta.number, end: at, data_end, index, lines, filter, pieces })
+        let number = meta.number;
+        Ok(Self { number, end: at, data_end, index, lines, filter, pieces, at_hand })
     }
 
     /// How many data blocks it has.
-    fn blocks(&self) -> usize {
+    pub(super) fn blocks(&self) -> usize {
         self.lines.len()
     }
 
@@ -88,7 +90,7 @@ impl Finder {
     ///
     /// # Errors
     /// If the index is damaged.
-    fn blocks_before(&self, key: &[u8]) -> Result<usize, &'static str> {
+    pub(super) fn blocks_before(&self, key: &[u8]) -> Result<usize, &'static str> {
         let Some((mut before, may_be)) = self.lines.around(&self.index, key) else { return Ok(0) };
         if before < may_be {
             let mut place = Place::default();
@@ -108,13 +110,30 @@ impl Finder {
         BlockPlace::decode(value).map(Some).ok_or(NO_INDEX)
     }
 
-    /// The first block in which a key may be; `None` if that would be after the last one.
+    /// The number of the first block in which a key may be; that of no block if it would be after
+    /// the last one.
     ///
     /// # Errors
     /// If the index is damaged.
-    pub(crate) fn seek<'h>(&self, handle: &'h Arc<Handle>, key: &[u8]) -> Result<Option<Site<'h>>> {
-        let number = self.blocks_before(key).map_err(|reason| damaged(handle, 0, reason))?;
-        self.site(handle, number)
+    pub(crate) fn number_of(&self, handle: &Handle, key: &[u8]) -> Result<usize> {
+        self.blocks_before(key).map_err(|reason| damaged(handle, 0, reason))
+    }
+
+    /// The error of a block by its number.
+    pub(crate) fn damage(
+        &self,
+        handle: &Arc<Handle>,
+        number: usize,
+        reason: &'static str,
+    ) -> Error {
+        let place = self.place(number).ok().flatten();
+        damaged(handle, place.map_or(0, |place| place.offset), reason)
+    }
+
+    /// The block with that number, if the cache has it and it was asked for before.
+    #[inline]
+    pub(crate) fn at_hand(&self, number: usize) -> Option<Arc<Block>> {
+        self.at_hand.get(number)
     }
 
     /// The block after another one.
@@ -126,7 +145,11 @@ impl Finder {
     }
 
     /// A block by its number; `None` after the last one.
-    fn site<'h>(&self, handle: &'h Arc<Handle>, number: usize) -> Result<Option<Site<'h>>> {
+    pub(crate) fn site<'h>(
+        &self,
+        handle: &'h Arc<Handle>,
+        number: usize,
+    ) -> Result<Option<Site<'h>>> {
         let place = self.place(number).map_err(|reason| damaged(handle, 0, reason))?;
         place.map(|place| Site::new(handle, self, place, number)).transpose()
     }
@@ -143,8 +166,8 @@ impl Table {
     }
 
     /// A data block, from the cache or the disk.
-    fn block(&self, place: BlockPlace) -> Result<Arc<Block>> {
-        let site = self.site(place)?;
+    pub(super) fn block(&self, place: BlockPlace, number: usize) -> Result<Arc<Block>> {
+        let site = self.site(place, number)?;
         match Wanted::Block(site).get(&self.handle.directory().blocks)? {
             Cached::Block(block) => Ok(block),
             // Nothing else is known by the place of a block.
@@ -158,8 +181,9 @@ impl Table {
     ///
     /// # Errors
     /// If that is outside of the table.
-    fn site(&self, place: BlockPlace) -> Result<Site<'_>> {
-        Site::new(&self.handle, &self.finder, place, 0)
+    pub(super) fn site(&self, place: BlockPlace, number: usize) -> Result<Site<'_>> {
+        let site = Site::new(&self.handle, &self.finder, place, number)?;
+        Ok(site.of(&self.finder))
     }
 
     /// The range tombstones.
@@ -218,15 +242,15 @@ impl Table {
     /// A data block by its number, and where it stands; `None` after the last one.
     fn nth_block(&self, number: u32) -> Result<Option<(BlockPlace, Arc<Block>)>> {
         let Some(at) = self.place(number as usize)? else { return Ok(None) };
-        self.block(at).map(|block| Some((at, block)))
+        self.block(at, number as usize).map(|block| Some((at, block)))
     }
 
     /// Where a data block stands, by its number; `None` after the last one.
-    fn place(&self, number: usize) -> Result<Option<BlockPlace>> {
+    pub(super) fn place(&self, number: usize) -> Result<Option<BlockPlace>> {
         self.finder.place(number).map_err(|reason| self.damaged(0, reason))
     }
 
-    fn damaged(&self, offset: u64, reason: &'static str) -> Error {
+    pub(super) fn damaged(&self, offset: u64, reason: &'static str) -> Error {
         damaged(&self.handle, offset, reason)
     }
 }
@@ -239,6 +263,8 @@ fn damaged(handle: &Handle, offset: u64, reason: &'static str) -> Error {
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'h> {
     handle: &'h Arc<Handle>,
+    /// What found it, if that stays long enough.
+    finder: Option<&'h Finder>,
     table: u32,
     place: BlockPlace,
     /// How many blocks of the table are before it.
@@ -253,7 +279,24 @@ impl<'h> Site<'h> {
         number: usize,
     ) -> Result<Self> {
         piece(handle, place, finder.end)?;
-        Ok(Self { handle, table: finder.number, place, number })
+        Ok(Self { handle, finder: None, table: finder.number, place, number })
+    }
+
+    /// The same with what found it.
+    pub(crate) fn of(self, finder: &'h Finder) -> Self {
+        Self { finder: Some(finder), ..self }
+    }
+
+    /// What found it, if that stays long enough.
+    pub(crate) fn finder(&self) -> Option<&'h Finder> {
+        self.finder
+    }
+
+    /// Has the block, which the cache gave, at hand for others.
+    pub(crate) fn put_at_hand(&self, block: &Arc<Block>) {
+        if let Some(finder) = self.finder {
+            finder.at_hand.put(self.number, block);
+        }
     }
 
     /// What the cache knows it by.
@@ -289,21 +332,20 @@ impl<'h> Site<'h> {
         let opened = Block::open(bytes, self.table, self.place.offset);
         opened.map_err(|reason| damaged(self.handle, self.place.offset, reason))
     }
+}
 
-    /// Looks into the block for the newest entry of a key that a reader at `at` sees. Range
-    /// tombstones are left aside.
-    ///
-    /// # Errors
-    /// If the block is damaged.
-    pub(crate) fn look<'b>(&self, block: &'b Block, key: &[u8], at: u64) -> Result<Look<'b>> {
-        let found = block.find(key, at);
-        let found = found.map_err(|reason| damaged(self.handle, self.place.offset, reason))?;
-        Ok(match found {
-            Some(spot) if spot.is_key => Look::Found((spot.seq, spot.kind, block.value(&spot))),
-            Some(_) => Look::Absent,
-            None => Look::Next,
-        })
-    }
+/// Looks into a block for the newest entry of a key that a reader at `at` sees. Range tombstones
+/// are left aside.
+///
+/// # Errors
+/// If the block is damaged.
+#[inline]
+pub(crate) fn look<'b>(block: &'b Block, key: &[u8], at: u64) -> Result<Look<'b>, &'static str> {
+    Ok(match block.find(key, at)? {
+        Some(spot) if spot.is_key => Look::Found((spot.seq, spot.kind, block.value(&spot))),
+        Some(_) => Look::Absent,
+        None => Look::Next,
+    })
 }
 
 /// Where a block stands, which ends before `limit`.
@@ -340,206 +382,4 @@ pub(crate) enum Look<'b> {
     Absent,
     /// The versions of the key may go on in the next block.
     Next,
-}
-
-/// How a cursor reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// Block by block through the cache, and ahead once several follow each other.
-    Searching,
-    /// Everything from front to back, once: nothing of it is kept.
-    Whole,
-    /// The same for the last time, since other tables take the place of this one: what the cache
-    /// has of it makes room for them.
-    Last,
-}
-
-impl Pace {
-    fn is_whole(self) -> bool {
-        self != Self::Searching
-    }
-}
-
-/// After this many consecutive blocks the next ones are read ahead.
-const STEPS_MIN: u32 = 2;
-
-/// A place among the entries of a table.
-pub(crate) struct TableCursor {
-    table: Table,
-    pace: Pace,
-    /// The number of the block.
-    number: usize,
-    block: Option<(BlockPlace, Arc<Block>)>,
-    place: Place,
-    /// How many consecutive blocks were loaded.
-    steps: u32,
-    ahead: Ahead,
-}
-
-impl TableCursor {
-    pub(crate) fn new(table: Table, pace: Pace) -> Self {
-        let ahead = Ahead::new(&table.handle, table.finder.data_end, pace.is_whole());
-        Self { table, pace, number: 0, block: None, place: Place::default(), steps: 0, ahead }
-    }
-
-    /// Loads the block with that number; whether there is one.
-    fn load(&mut self) -> Result<bool> {
-        let Some(place) = self.table.place(self.number)? else {
-            self.block = None;
-            return Ok(false);
-        };
-        if self.block.as_ref().is_some_and(|(loaded, _)| *loaded == place) {
-            return Ok(true);
-        }
-        let is_ahead = self.pace.is_whole() || self.steps > STEPS_MIN;
-        let block = if is_ahead { self.block_ahead(place)? } else { self.table.block(place)? };
-        self.block = Some((place, block));
-        Ok(true)
-    }
-
-    /// A block that others follow.
-    fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
-        // A place outside of the table is an error of this block alone.
-        let site = self.table.site(place)?;
-        let blocks = &self.table.handle.directory().blocks;
-        match self.pace {
-            Pace::Searching if !self.ahead.holds(place) => {
-                if let Some(Cached::Block(block)) = blocks.peek(site.key()) {
-                    return Ok(block);
-                }
-            }
-            Pace::Searching | Pace::Whole => {}
-            Pace::Last => blocks.remove(site.key()),
-        }
-        site.open(self.ahead.block(place)?).map(Arc::new)
-    }
-
-    /// The next block is not the one after the last.
-    fn jump(&mut self) {
-        self.steps = 0;
-        self.ahead.clear();
-    }
-
-    /// Moves to the first entry of the block that many blocks further.
-    ///
-    /// # Errors
-    /// If the table cannot be read or is damaged.
-    pub(crate) fn skip_blocks(&mut self, blocks: u32) -> Result<()> {
-        self.number += blocks as usize;
-        if self.load()? {
-            self.step(Place::first)?;
-        }
-        Ok(())
-    }
-
-    /// Moves inside the block.
-    fn step(&mut self, f: impl Fn(&mut Place, &Block) -> Result<(), &'static str>) -> Result<()> {
-        let Some((at, block)) = &self.block else { return Ok(()) };
-        f(&mut self.place, block).map_err(|reason| self.table.damaged(at.offset, reason))
-    }
-
-    /// While the place is after its block: moves to the first entry of the next one.
-    fn skip_forward(&mut self) -> Result<()> {
-        while self.block.is_some() && !self.place.is_entry() {
-            self.number += 1;
-            self.steps = self.steps.saturating_add(1);
-            if self.load()? {
-                self.step(Place::first)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn skip_back(&mut self) -> Result<()> {
-        while self.block.is_some() && !self.place.is_entry() {
-            self.jump();
-            let Some(before) = self.number.checked_sub(1) else {
-                self.block = None;
-                break;
-            };
-            self.number = before;
-            if self.load()? {
-                self.step(Place::last)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves to the first entry, from the last one of the table before this one: both are read as
-    /// one.
-    ///
-    /// # Errors
-    /// If the table cannot be read or is damaged.
-    pub(crate) fn first_behind(&mut self, before: Self) -> Result<()> {
-        self.steps = before.steps;
-        self.ahead.follow(&before.ahead);
-        drop(before);
-        self.enter_first()
-    }
-
-    /// To the first entry.
-    fn enter_first(&mut self) -> Result<()> {
-        self.number = 0;
-        if self.load()? {
-            self.step(Place::first)?;
-        }
-        self.skip_forward()
-    }
-
-    /// Whether it stands on an entry.
-    #[inline]
-    pub(crate) fn is_entry(&self) -> bool {
-        self.block.is_some() && self.place.is_entry()
-    }
-
-    /// Where the block of this place begins.
-    pub(crate) fn block_offset(&self) -> u64 {
-        self.block.as_ref().map_or(0, |(place, _)| place.offset)
-    }
-}
-
-impl Source for TableCursor {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
-        self.jump();
-        let before = self.table.finder.blocks_before(key);
-        self.number = before.map_err(|reason| self.table.damaged(0, reason))?;
-        // The versions of a key may go on in the next block.
-        while self.load()? {
-            self.step(|place, block| place.seek(block, key, seq))?;
-            if self.entry().is_some() {
-                break;
-            }
-            self.number += 1;
-        }
-        Ok(())
-    }
-
-    fn first(&mut self) -> Result<()> {
-        self.jump();
-        self.enter_first()
-    }
-
-    fn last(&mut self) -> Result<()> {
-        self.jump();
-        self.number = self.table.finder.blocks().saturating_sub(1);
-        if self.load()? {
-            self.step(Place::last)?;
-        }
-        self.skip_back()
-    }
-
-    fn next(&mut self) -> Result<()> {
-        self.step(Place::next)?;
-        if self.place.is_entry() { Ok(()) } else { self.skip_forward() }
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.step(Place::prev)?;
-        if self.place.is_entry() { Ok(()) } else { self.skip_back() }
-    }
-
-    fn entry(&self) -> Option<Entry<'_>> {
-        let (_, block) = self.block.as_ref()?;
-        self.place.entry(block)
-    }
 }

@@ -68,12 +68,13 @@ fn get(
     if !finder.may_hold(filter::hash(key)) {
         return None;
     }
-    let mut site = finder.seek(&handle, key).unwrap();
+    let number = finder.number_of(&handle, key).unwrap();
+    let mut site = finder.site(&handle, number).unwrap();
     while let Some(here) = site {
         let Cached::Block(block) = Wanted::Block(here).get(&directory.blocks).unwrap() else {
             panic!("another thing than the block that was wanted")
         };
-        match here.look(&block, key, at).unwrap() {
+        match look(&block, key, at).unwrap() {
             Look::Found((seq, kind, value)) => return Some((seq, kind, value.to_vec())),
             Look::Absent => return None,
             Look::Next => site = finder.behind(&here).unwrap(),

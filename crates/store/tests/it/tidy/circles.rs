@@ -32,10 +32,18 @@ const TREE: &[&[&str]] = &[
 ];
 
 const LSM: &[&[&str]] = &[
-    &["entry", "filter", "keyspace", "memtable", "merge", "names", "numbers", "options", "varint"],
-    &["clock", "files/cache", "files/memory", "log/held", "table", "tombstones"],
+    &["entry", "filter", "keyspace", "memtable", "names", "numbers", "options", "varint"],
+    &["clock", "files/cache", "files/memory", "log/held", "merge", "table", "tombstones"],
     &["files", "identity"],
-    &["log", "read/fetch", "table/ahead", "table/build", "table/read", "values/place"],
+    &[
+        "log",
+        "read/fetch",
+        "table/ahead",
+        "table/build",
+        "table/cursor",
+        "table/read",
+        "values/place",
+    ],
     &["buffer", "commit/batch", "levels/version", "values/remap"],
     &["levels", "values"],
     &["read"],

@@ -70,7 +70,7 @@ fn looking_up_finds_what_a_list_says() {
                 assert_eq!(found(&plain, &key, seq).as_ref(), expected);
                 assert_eq!(found(&quick, &key, seq).as_ref(), expected);
             }
-            let lines = Heads::<u64>::of_every(1, &plain).unwrap();
+            let lines = Heads::of_every(1, &plain).unwrap();
             let (before, may_be) = lines.around(&plain, &key).unwrap();
             assert!((before..=may_be).contains(&list.partition_point(|entry| entry.0 < key)));
             assert!(list[may_be..].iter().all(|entry| entry.0 > key));

@@ -1,0 +1,135 @@
+//! Walks through a store of several sources are those through a map, also by cursors that go on
+//! with what others left.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::*;
+use crate::lsm::read::readable::sealed::Sealed as _;
+use crate::lsm::{Db, Keyspace, KeyspaceOptions, Options, Readable};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % end
+    }
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key{number:05}").into_bytes()
+}
+
+/// Writes to both. Most keys are overwritten, some are deleted, alone or in ranges.
+fn write(db: &Db, keys: &Keyspace, model: &mut Model, random: &mut Random, count: u64) {
+    for _ in 0..count {
+        let at = key(random.below(3_000));
+        if random.below(8) == 0 {
+            db.delete(keys, &at).unwrap();
+            model.remove(&at);
+        } else {
+            let value = vec![random.below(256) as u8; 10 + random.below(60) as usize];
+            db.put(keys, &at, &value).unwrap();
+            model.insert(at, value);
+        }
+    }
+}
+
+fn delete_range(db: &Db, keys: &Keyspace, model: &mut Model, from: u64) {
+    let (from, to) = (key(from), key(from + 40));
+    db.delete_range(keys, &from[..]..&to[..]).unwrap();
+    model.retain(|at, _| *at < from || *at >= to);
+}
+
+/// A cursor and a model take the same steps, most of them in one direction for a while.
+fn walk(cursor: &mut Cursor, model: &Model, random: &mut Random, steps: u64) {
+    let mut at: Option<Vec<u8>> = None;
+    let mut forward = true;
+    for _ in 0..steps {
+        if random.below(150) == 0 {
+            forward = !forward;
+        }
+        let to = if random.below(300) == 0 {
+            let sought = key(random.below(3_000));
+            let found = model.range(sought.clone()..).next();
+            at = found.map(|(key, _)| key.clone());
+            let entry = cursor.seek_at_or_after(&sought).unwrap();
+            assert_eq!(entry.map(|entry| entry.key), found.map(|(key, _)| &key[..]));
+            continue;
+        } else if forward {
+            let from = at.as_ref().map_or(Bound::Unbounded, |at| Bound::Excluded(at.clone()));
+            model.range((from, Bound::Unbounded)).next()
+        } else {
+            let to = at.as_ref().map_or(Bound::Unbounded, |at| Bound::Excluded(at.clone()));
+            model.range((Bound::Unbounded, to)).next_back()
+        };
+        let entry = if forward { cursor.next() } else { cursor.prev() };
+        let entry = entry.unwrap().map(|entry| (entry.key.to_vec(), entry.value().unwrap()));
+        assert_eq!(entry, to.map(|(key, value)| (key.clone(), value.clone())));
+        match entry {
+            Some((key, _)) => at = Some(key),
+            None => forward = !forward,
+        }
+    }
+}
+
+#[test]
+fn walks_are_those_of_a_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Options::new().create(true).open(folder.path().join("db")).unwrap();
+    let keys = db.keyspace("b", KeyspaceOptions::default()).unwrap();
+    // Neighbours of the keyspace are not seen.
+    for other in ["a", "c"] {
+        let other = db.keyspace(other, KeyspaceOptions::default()).unwrap();
+        db.put(&other, b"", b"").unwrap();
+        db.put(&other, b"key", b"").unwrap();
+    }
+    let (mut model, mut random) = (Model::new(), Random(7));
+    let steps = if cfg!(miri) { 100 } else { 4_000 };
+    let mut held = Vec::new();
+    for round in 0..6 {
+        write(&db, &keys, &mut model, &mut random, if cfg!(miri) { 50 } else { 2_500 });
+        held.push((db.snapshot(), model.clone()));
+        match round {
+            1 => delete_range(&db, &keys, &mut model, 700),
+            3 => db.compact().unwrap(),
+            5 => {}
+            _ => db.flush().unwrap(),
+        }
+        for _ in 0..2 {
+            walk(&mut db.cursor(&keys).unwrap(), &model, &mut random, steps);
+            for (snapshot, model) in &held {
+                let (mut one, mut other) =
+                    (snapshot.cursor(&keys).unwrap(), snapshot.cursor(&keys).unwrap());
+                walk(&mut one, model, &mut random, steps / 4);
+                walk(&mut other, model, &mut random, steps / 4);
+            }
+        }
+    }
+}
+
+/// A cursor that goes on with what another one left sees what was written in between.
+#[test]
+fn what_is_left_hides_nothing_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Options::new().create(true).open(folder.path().join("db")).unwrap();
+    let keys = db.keyspace("keys", KeyspaceOptions::default()).unwrap();
+    db.put(&keys, b"1", b"").unwrap();
+    db.put(&keys, b"2", b"").unwrap();
+    let first = |db: &Db| {
+        let mut cursor = db.cursor(&keys).unwrap();
+        cursor.next().unwrap().map(|entry| entry.key.to_vec())
+    };
+    assert_eq!(first(&db).as_deref(), Some(&b"1"[..]));
+    assert!(db.view_of(&keys).unwrap().current.spare.take::<Parts>().is_some());
+    assert_eq!(first(&db).as_deref(), Some(&b"1"[..]));
+    db.put(&keys, b"0", b"").unwrap();
+    assert_eq!(first(&db).as_deref(), Some(&b"0"[..]));
+    db.delete_range(&keys, ..b"2").unwrap();
+    assert_eq!(first(&db).as_deref(), Some(&b"2"[..]));
+    db.flush().unwrap();
+    assert_eq!(first(&db).as_deref(), Some(&b"2"[..]));
+}
