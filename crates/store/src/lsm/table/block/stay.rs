@@ -1,6 +1,7 @@
 //! Whether the cache has a block, and where else it is found as long as it does.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::fence;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::sync::atomic::AtomicBool;
@@ -22,8 +23,10 @@ pub(crate) struct Stay {
 }
 
 impl Stay {
-    /// Whether the cache has the block.
+    /// Whether the cache has the block, which has a home. Where this does not see yet that the
+    /// cache has let go of it, [`Stay::end`] sees the home.
     pub(crate) fn is_kept(&self) -> bool {
+        fence(SeqCst);
         self.is_kept.load(Relaxed)
     }
 
@@ -36,6 +39,8 @@ impl Stay {
     /// the two was first, where the block is put there at the same time.
     pub(crate) fn end(&self) {
         self.is_kept.store(false, Relaxed);
+        // One of the two threads sees what the other one has written.
+        fence(SeqCst);
         if let Some((home, number)) = self.home.get()
             && let Some(home) = home.upgrade()
         {
