@@ -9,9 +9,12 @@ use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 
 const COUNT: u64 = 20_000;
 
+/// What is written at once makes so few tables that no merge begins by itself beside the gets: it
+/// takes the blocks of the tables that it replaces out of the cache one by one, and a get that
+/// comes then reads them.
 fn open(path: &Path, memory: u64) -> (Db, Keyspace) {
     let options = Options::new().create(true).durability(Durability::None).memory_limit(memory);
-    let options = options.memtable_bytes(256 << 10).table_bytes(512 << 10);
+    let options = options.memtable_bytes(1 << 20).table_bytes(512 << 10);
     let db = options.open(path).unwrap();
     let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
     (db, space)
