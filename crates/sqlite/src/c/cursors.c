@@ -149,7 +149,8 @@ static const HgProbe *hgOrder(BtCursor *pCur, HgProbe *pProbe){
   return pProbe;
 }
 
-/* Deletes an entry for which no other one has come. */
+/* Deletes an entry for which no other one has come: the program has stopped in between, by an error
+** that undoes the statement. */
 static int hgDeleteDoomed(BtCursor *pCur){
   HgProbe probe;
   if( !cursorOf(pCur)->isDoomed ) return SQLITE_OK;

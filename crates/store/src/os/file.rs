@@ -24,7 +24,8 @@ pub trait DataFile: Send + Sync {
     /// Writes all of `parts`, one after the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
-    /// The same in long calls, for bytes of which no part is written a second time.
+    /// The same in long calls: for bytes of which no part is written by itself later, or in place
+    /// of others that the file has.
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)
     }

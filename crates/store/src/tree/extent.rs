@@ -139,7 +139,7 @@ fn write_now(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Res
     pages.early.written = true;
     let parts = [IoSlice::new(whole), IoSlice::new(&tail)];
     let file = &pages.base.file;
-    // The file has these pages, most often in the system's cache, whose units of them stay.
+    // The system's cache mostly has these pages: a long call leaves them in the units they are in.
     let written = file.file.append_at(&parts, u64::from(run.start) * size as u64);
     written.map_err(|e| Error::io("write a long value to", &file.path, e))?;
     Ok(sum)

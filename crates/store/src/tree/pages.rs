@@ -257,8 +257,8 @@ impl PageFile {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Has the processor fetch a page to which a scan will come. One that is to be checked is read
-    /// from its beginning to its end, which the processor foresees sooner than it can be told.
+    /// Has the processor fetch a page to which a scan will come, unless it is still to be checked:
+    /// then all of it is read from its beginning on, which the processor foresees by itself.
     #[inline(always)]
     pub(crate) fn fetch_next(&self, at: PageRef) {
         if self.is_checked(at.0) {

@@ -17,7 +17,7 @@ use super::calls::{
 };
 use super::evidence::evidence_of;
 
-/// At most this many bytes that are not written a second time are written by one call.
+/// At most this many bytes are written by one call where it may be a long one.
 const APPEND_MAX: usize = 1 << 20;
 /// Whether the process may write this far is checked for this many bytes more than are written.
 const LIMIT_AHEAD: u64 = 1 << 20;
