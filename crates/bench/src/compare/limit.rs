@@ -9,6 +9,7 @@
 //! | load | writing as many bytes as the entries have, and a flush |
 //! | put, durable, one thread | one write of six neighbouring pages of written space, and a flush |
 //! | put, unsynced, one thread | one write of five neighbouring pages and one of a sixth |
+//! | churn of long values, unsynced | each written over others by a call, a sum of each page |
 //! | batch, durable | 1.15 pages an entry side by side in written space, and a flush |
 //! | larger than memory | random reads of 4 KiB past the system's cache |
 
@@ -18,10 +19,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crc_fast::CrcAlgorithm;
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
-use super::entry;
+use super::entry::{self, Maker};
 use super::model::Model;
 use super::session::Session;
 use super::spec::{Operation, Step, Workload};
@@ -118,6 +120,34 @@ impl Limit {
         Ok(commits as f64 / start.elapsed().as_secs_f64())
     }
 
+    /// Values a second that are written over others, with checksums and nothing else.
+    fn churn(&self, step: &Step, model: &Model) -> Result<f64> {
+        let average = (model.shape.value_least + model.shape.value) / 2;
+        if step.promise() == Promise::Durable || average <= PAGE {
+            return Err(Unsupported("such a row").into());
+        }
+        let space = model.keys() as usize * (average + PAGE);
+        let file = self.written(space)?;
+        let (mut at, mut sums) = (0, 0);
+        let start = Instant::now();
+        for first in (0..step.operations * step.batch).step_by(step.batch as usize) {
+            let mut maker = Maker::new(model.shape);
+            for index in first..first + step.batch {
+                let value = maker.value(entry::value_word(entry::word(index), 0));
+                let pages = value.chunks(PAGE);
+                let sum = |page| crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, page);
+                sums = pages.fold(sums, |sums, page| sums ^ sum(page));
+                if at + value.len() > space {
+                    at = 0;
+                }
+                file.write_all_at(value, at as u64)?;
+                at += value.len().next_multiple_of(PAGE);
+            }
+        }
+        std::hint::black_box(sums);
+        Ok((step.operations * step.batch) as f64 / start.elapsed().as_secs_f64())
+    }
+
     /// Reads a second of random pages past the cache.
     fn reads(&self, step: &Step) -> Result<f64> {
         let bytes = self.words.len() * 8;
@@ -185,6 +215,7 @@ impl Session for Limit {
                 let pages = (step.batch as f64 * 1.15) as usize;
                 Ok(self.commits(step, pages)? * step.batch as f64)
             }
+            Operation::Churn => self.churn(step, model),
             Operation::Beyond => self.reads(step),
             _ => Err(Unsupported("such a row").into()),
         }

@@ -11,7 +11,7 @@
 
 use std::io::IoSlice;
 
-use super::page_ref::{ExtentRef, FIRST_PAGE, PageNo, Run};
+use super::page_ref::{ExtentRef, FIRST_PAGE, PageNo, PageRef, Run};
 use super::pages::{PageFile, Pages, ReadPages, WritePages};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
@@ -28,6 +28,9 @@ pub(crate) struct Plan {
     sums: usize,
     page_size: usize,
 }
+
+/// At most this many bytes of a trailer are prefetched.
+const TRAILER_FETCHED: usize = 256;
 
 impl Plan {
     /// The layout for `len` bytes. The last page may hold bytes and trailer both.
@@ -65,16 +68,21 @@ fn page_sum(no: PageNo, bytes: &[u8]) -> u32 {
 
 /// Writes the trailer of an extent whose bytes stand in `run_bytes`; returns its sum.
 pub(crate) fn finish(run_bytes: &mut [u8], first: PageNo, plan: &Plan, txn: u64) -> u32 {
-    let sums: Vec<u32> =
-        (0..plan.sums).map(|i| page_sum(first + i as u32, &run_bytes[plan.covered(i)])).collect();
-    put_trailer(&mut run_bytes[plan.trailer..], txn, &sums, first)
+    let (bytes, trailer) = run_bytes.split_at_mut(plan.trailer);
+    let sums = (0..plan.sums).map(|i| page_sum(first + i as u32, &bytes[plan.covered(i)]));
+    put_trailer(trailer, txn, sums, first)
 }
 
 /// Fills a trailer in; returns its sum.
-fn put_trailer(trailer: &mut [u8], txn: u64, sums: &[u32], first: PageNo) -> u32 {
+fn put_trailer(
+    trailer: &mut [u8],
+    txn: u64,
+    sums: impl Iterator<Item = u32>,
+    first: PageNo,
+) -> u32 {
     put_u64(trailer, 0, txn);
-    for (i, sum) in sums.iter().enumerate() {
-        put_u32(trailer, 8 + 4 * i, *sum);
+    for (i, sum) in sums.enumerate() {
+        put_u32(trailer, 8 + 4 * i, sum);
     }
     crc32c(u64::from(first), trailer)
 }
@@ -118,7 +126,8 @@ fn make(
 
 /// Keeps an extent, which begins with these bytes and goes on with zeros, in memory.
 fn keep(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Result<u32> {
-    let mut whole = padded(bytes, plan.pages as usize * plan.page_size)?;
+    let mut whole = Vec::new();
+    pad(&mut whole, bytes, plan.pages as usize * plan.page_size)?;
     let sum = finish(&mut whole, run.start, plan, pages.txn);
     pages.extents.insert(run.start, whole.into_boxed_slice());
     Ok(sum)
@@ -128,30 +137,29 @@ fn keep(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Result<u
 fn write_now(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Result<u32> {
     let size = plan.page_size;
     let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % size);
-    let mut tail = padded(rest, plan.pages as usize * size - whole.len())?;
+    let mut tail = std::mem::take(&mut pages.scratch);
+    pad(&mut tail, rest, plan.pages as usize * size - whole.len())?;
+    let (last, trailer) = tail.split_at_mut(plan.trailer - whole.len());
     let sums = (0..plan.sums).map(|i| {
         let covered = plan.covered(i);
-        let in_tail = || &tail[covered.start - whole.len()..covered.end - whole.len()];
+        let in_tail = || &last[covered.start - whole.len()..covered.end - whole.len()];
         page_sum(run.start + i as u32, whole.get(covered.clone()).unwrap_or_else(in_tail))
     });
-    let sums: Vec<u32> = sums.collect();
-    let sum = put_trailer(&mut tail[plan.trailer - whole.len()..], pages.txn, &sums, run.start);
+    let sum = put_trailer(trailer, pages.txn, sums, run.start);
     pages.early.written = true;
     let parts = [IoSlice::new(whole), IoSlice::new(&tail)];
-    let file = &pages.base.file;
-    // The system's cache mostly has these pages: a long call leaves them in the units they are in.
-    let written = file.file.append_at(&parts, u64::from(run.start) * size as u64);
-    written.map_err(|e| Error::io("write a long value to", &file.path, e))?;
-    Ok(sum)
+    let written = write(&pages.base.file, &parts, u64::from(run.start) * size as u64);
+    pages.scratch = tail;
+    written.map(|()| sum)
 }
 
-/// Bytes with zeros after them.
-fn padded(bytes: &[u8], len: usize) -> Result<Vec<u8>> {
-    let mut padded = Vec::new();
+/// Makes `padded` these bytes with zeros after them.
+fn pad(padded: &mut Vec<u8>, bytes: &[u8], len: usize) -> Result<()> {
+    padded.clear();
     padded.try_reserve_exact(len).map_err(|_| Error::OutOfMemory)?;
     padded.extend_from_slice(bytes);
     padded.resize(len, 0);
-    Ok(padded)
+    Ok(())
 }
 
 /// Computes the sums of an extent in memory anew, after its bytes were changed in place.
@@ -165,6 +173,7 @@ pub(crate) fn reseal(pages: &mut WritePages, reference: &ExtentRef) -> Option<Ex
 
 /// Gives the pages of an extent back.
 pub(crate) fn free(pages: &mut WritePages, reference: &ExtentRef) -> Result<()> {
+    fetch_trailer(&pages.base, reference);
     pages.check_freed()?;
     let run = run_of(reference, pages.page_size());
     let birth = match pages.new_extent(reference)? {
@@ -178,6 +187,13 @@ pub(crate) fn free(pages: &mut WritePages, reference: &ExtentRef) -> Result<()> 
 pub(crate) fn run_of(reference: &ExtentRef, page_size: usize) -> Run {
     let plan = Plan::new(u64::from(reference.len), page_size);
     Run { start: reference.first, len: plan.pages }
+}
+
+/// Prefetches a trailer, mostly several cache lines of a page that nothing looked at for long.
+fn fetch_trailer(pages: &ReadPages, reference: &ExtentRef) {
+    let plan = Plan::new(u64::from(reference.len), pages.file.page_size());
+    let end = plan.trailer + plan.trailer_len().min(TRAILER_FETCHED);
+    pages.fetch(PageRef(reference.first), plan.trailer..end);
 }
 
 /// The trailer of an extent, verified.
@@ -384,7 +400,7 @@ impl Writer {
             self.sums.push(page_sum(self.run.start + i as u32, part));
         }
         let trailer = &mut self.piece[self.plan.trailer - start..];
-        let sum = put_trailer(trailer, txn, &self.sums, self.run.start);
+        let sum = put_trailer(trailer, txn, self.sums.into_iter(), self.run.start);
         let offset = u64::from(self.run.start) * size as u64 + start as u64;
         write(file, &[IoSlice::new(&self.piece)], offset)?;
         Ok(ExtentRef { first: self.run.start, len: self.len as u32, sum })
@@ -397,8 +413,10 @@ impl Writer {
     }
 }
 
+/// Writes a part of an extent in long calls: no page of it is written by itself while it lives.
 fn write(file: &PageFile, parts: &[IoSlice<'_>], offset: u64) -> Result<()> {
-    file.file.write_at(parts, offset).map_err(|e| Error::io("write a long value to", &file.path, e))
+    let written = file.file.append_at(parts, offset);
+    written.map_err(|e| Error::io("write a long value to", &file.path, e))
 }
 
 #[cfg(test)]

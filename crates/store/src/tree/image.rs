@@ -14,6 +14,9 @@ use crate::{Error, Result};
 
 /// How much one call of the system writes.
 const PIECE_BYTES: usize = 512 << 10;
+/// Pieces whose parts are this long on average are long values: no page of them is written by itself
+/// while they live, so that the system's cache may keep them in long units.
+const LONG_PART_BYTES: usize = 16 << 10;
 /// Room for this many pages of a piece is taken at once.
 const SLICES: usize = 128;
 /// From this size on the system is asked to begin writing each piece at once, ...
@@ -278,9 +281,12 @@ impl<'p> Pieces<'p> {
             slices.clear();
             slices.extend(now.iter().map(|(_, bytes)| IoSlice::new(bytes)));
             let offset = u64::from(*start) << self.shift;
-            file.file
-                .write_at(&slices, offset)
-                .map_err(|e| Error::io("write pages to", &file.path, e))?;
+            let written = if bytes >= count * LONG_PART_BYTES {
+                file.file.append_at(&slices, offset)
+            } else {
+                file.file.write_at(&slices, offset)
+            };
+            written.map_err(|e| Error::io("write pages to", &file.path, e))?;
             if bytes >= begun_from {
                 file.file.start_writeback(offset, bytes as u64);
             }
