@@ -17,8 +17,8 @@ use super::calls::{
 };
 use super::evidence::evidence_of;
 
-/// At most this many bytes are written by one call where it may be a long one: writes over units of 64
-/// to 256 KiB are the fastest, those of 1 MiB and of 32 KiB take a quarter and a tenth longer.
+/// At most this many bytes are written by one call where it may be a long one: writes over units of
+/// 64 to 256 KiB are the fastest, those of 1 MiB and of 32 KiB take a third and a tenth longer.
 const APPEND_MAX: usize = 128 << 10;
 /// Whether the process may write this far is checked for this many bytes more than are written.
 const LIMIT_AHEAD: u64 = 1 << 20;
