@@ -283,6 +283,8 @@ fn forms<S: Source>(
         ("asynchronous runs", Goal::Over(4.0), Box::new(|| asynchronous(&open()?, &scan))),
         ("asynchronous pairs", Goal::Over(20.0), Box::new(|| asynchronous_pairs(&open()?, &scan))),
     ];
+    // How much two equal passes differ, beside which the goals are to be read.
+    passes.push(("raw loop again", Goal::None, Box::new(|| raw(&open()?))));
     passes.extend(other);
     let times = time(&passes, pairs.bytes(), rounds)?;
     let of = |n: usize| times[n] / pairs.count as f64;
