@@ -529,8 +529,8 @@ pub(crate) fn shortest<'a>(
     }
 }
 
-/// Whether a leaf, in which less than two fifths are used then, is to be merged with a sibling; with
-/// which, if that has room.
+/// The sibling with which a leaf is to be merged in which so many bytes are used, and the leaf: if
+/// that is less than two fifths, and the sibling has room.
 #[inline(always)]
 pub(crate) fn to_merge(pages: &WritePages, path: &Path, used: usize) -> Result<Option<Window>> {
     match path.depth >= 2 && used < pages.page_size() * 2 / 5 {
