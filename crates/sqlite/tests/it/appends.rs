@@ -33,8 +33,8 @@ fn statement(kind: u64, n: u64) -> String {
                (values({n}) union all select i+1 from x where i<{n}+30) select i,'many',i from x"
         ),
         21 => "update w set a=a+1 where a=(select max(a) from w)".into(),
-        22 if n % 7 == 0 => "delete from w where a%5=1".into(),
-        23 if n % 11 == 0 => "delete from w".into(),
+        22 if n.is_multiple_of(7) => "delete from w where a%5=1".into(),
+        23 if n.is_multiple_of(11) => "delete from w".into(),
         24 => format!("insert into w values({n},'row',1),({n},'row',2)"),
         25 => format!("insert into w values(999999,'end',{n}); delete from w where a=999999"),
         26 => "select a, b, c from w where a>=(select max(a)-2 from w) order by a desc, b".into(),
