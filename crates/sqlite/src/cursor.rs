@@ -10,7 +10,7 @@ use libsqlite3_sys as sys;
 use crate::code::{Answer, code_of};
 use crate::conn::{Body, Conn, on_body};
 use crate::rowid::{key_of, rowid_of};
-use crate::steps::{Shown, run_in, seek_in, step_in};
+use crate::steps::{Found, Shown, run_in, seek_in, step_in};
 use crate::sums::{self, CORRUPT_ROW, Kind, Owner};
 
 /// How many bytes of a long row are copied when a cursor of a writer comes to it.
@@ -88,19 +88,6 @@ pub(crate) enum Way {
     Back,
 }
 
-/// Where a search ended: what `sqlite3BtreeTableMoveto` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// There is no entry.
-    Empty,
-    /// On an entry before what was looked for.
-    Before,
-    /// On it.
-    Exactly,
-    /// On an entry after it.
-    After,
-}
-
 mod last;
 
 /// A cursor.
@@ -115,8 +102,12 @@ pub(crate) struct Position {
     cursor: Option<(Table, Cursor)>,
     /// Whether an entry of an index was just deleted here: one that takes its place may be near.
     has_deleted: bool,
-    /// The number of the last row, and which change of the table put it there.
+    /// The number of the last row, and which change of the table put it there; of an index that
+    /// change, and the last record.
     last: Option<(i64, u64)>,
+    last_record: Vec<u8>,
+    /// Whether something was looked for in an index since an entry was appended.
+    is_sought: bool,
     /// A copy of the entry's bytes, where the store may change beneath it.
     copy: Vec<u8>,
     /// By which the store knows the cursor whose leaf it has to keep in memory.
@@ -207,6 +198,8 @@ impl Position {
             cursor: None,
             has_deleted: false,
             last: None,
+            last_record: Vec::new(),
+            is_sought: false,
             copy: Vec::new(),
             seat,
             ahead: [Row::NONE; AHEAD],
@@ -372,6 +365,10 @@ impl Position {
     /// Moves to a key, or to a neighbour of where it would be.
     pub(crate) fn seek(&mut self, conn: &mut Conn, key: &[u8], row: &mut Row) -> Answer<Found> {
         self.ready(conn)?;
+        self.is_sought = true;
+        if self.is_index && self.is_behind_last(conn, key, row) {
+            return Ok(Found::Behind);
+        }
         let shape = self.shape(conn);
         let Self { cursor: Some((_, cursor)), copy, seat, .. } = self else {
             return Ok(Found::Empty);
@@ -507,7 +504,7 @@ impl Position {
 
     /// Puts an entry into an index, in place of one that is equal to it.
     pub(crate) fn put_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
-        if std::mem::take(&mut self.has_deleted) && self.put_key_near(conn, key)? {
+        if std::mem::take(&mut self.has_deleted) && self.put_key_near(conn, key, false)? {
             return Ok(());
         }
         let table = self.table_to_write(conn)?;
@@ -543,21 +540,22 @@ impl Position {
     }
 
     /// Puts a new entry into an index near the one that the cursor is on, if that is its place;
-    /// the cursor is on it then.
-    pub(crate) fn put_key_near(&mut self, conn: &mut Conn, key: &[u8]) -> Answer<bool> {
+    /// the cursor is on it then. It may be known to come just before that one.
+    pub(crate) fn put_key_near(
+        &mut self,
+        conn: &mut Conn,
+        key: &[u8],
+        is_before: bool,
+    ) -> Answer<bool> {
         self.ready(conn)?;
         let kind = self.kind(conn);
         let Some((_, cursor)) = &mut self.cursor else { return Ok(false) };
         let (txn, sums) = conn.writer_and_sums()?;
-        cursor.put_near(txn, key, sums.entry(kind, key)).map_err(|e| code_of(&e))
-    }
-
-    /// Puts an entry after the last one of an index.
-    pub(crate) fn append_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
-        let table = self.table_to_write(conn)?;
-        let kind = self.kind(conn);
-        let (txn, sums) = conn.writer_and_sums()?;
-        txn.append(table, key, sums.entry(kind, key)).map_err(|e| code_of(&e))
+        let sum = sums.entry(kind, key);
+        if is_before && cursor.put_before(txn, key, sum).map_err(|e| code_of(&e))? {
+            return Ok(true);
+        }
+        cursor.put_near(txn, key, sum).map_err(|e| code_of(&e))
     }
 
     /// Deletes the entry that the cursor is on.

@@ -14,7 +14,7 @@ use libsqlite3_sys as sys;
 use crate::check;
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, Mode, kind_of};
-use crate::cursor::{CHECK_FAILS, Found, Position, Row, Step, Way};
+use crate::cursor::{CHECK_FAILS, Position, Row, Step, Way};
 use crate::order::{self, Probe};
 use crate::renew;
 use crate::rowid::key_of;
@@ -319,18 +319,20 @@ calls! {
     }
 
     /// Puts a new entry into an index near the one that the cursor is on, if that is its place.
+    /// `is_put` says before whether it comes just before that one, and then whether it was put.
     fn hg_put_key_near(conn, cursor: *mut Position, probe: *const Probe, is_put: *mut c_int) {
         // SAFETY: as the caller says.
         let (cursor, probe, is_put) = unsafe { (at(cursor), &*probe, at(is_put)) };
-        *is_put = c_int::from(order::with(probe, |key| cursor.put_key_near(conn, key))?);
+        let put = order::with(probe, |key| cursor.put_key_near(conn, key, *is_put != 0));
+        *is_put = c_int::from(put?);
         Ok(())
     }
 
-    /// Puts an entry after the last one of an index.
-    fn hg_append_key(conn, cursor: *mut Position, probe: *const Probe) {
+    /// Puts an entry after the last one of an index, and shows a copy of its record.
+    fn hg_append_key(conn, cursor: *mut Position, probe: *const Probe, row: *mut Row) {
         // SAFETY: as the caller says.
-        let (cursor, probe) = unsafe { (at(cursor), &*probe) };
-        order::with(probe, |key| cursor.append_key(conn, key))
+        let (cursor, probe, row) = unsafe { (at(cursor), &*probe, at(row)) };
+        order::with(probe, |key| cursor.append_key(conn, key, row))
     }
 
     /// Deletes the entry that a cursor is on; its place may have to be looked for.
@@ -432,16 +434,15 @@ calls! {
         Ok(())
     }
 
-    /// Moves a cursor to a row; `result` as `sqlite3BtreeTableMoveto` says it, and 2 for an empty
-    /// tree.
+    /// Moves a cursor to a row; `result` as `sqlite3BtreeTableMoveto` says it, 2 for an empty tree.
     fn hg_seek_row(conn, cursor: *mut Position, rowid: i64, row: *mut Row, result: *mut c_int) {
         // SAFETY: as the caller says.
         let (cursor, row, result) = unsafe { (at(cursor), at(row), at(result)) };
-        *result = sign(cursor.seek(conn, &key_of(rowid), row)?);
+        *result = cursor.seek(conn, &key_of(rowid), row)?.result();
         Ok(())
     }
 
-    /// The same for an index.
+    /// The same for an index; `result` may be 3 (`Found::Behind`).
     fn hg_seek_key(
         conn,
         cursor: *mut Position,
@@ -453,7 +454,7 @@ calls! {
         let (cursor, probe, row, result) =
             unsafe { (at(cursor), &*probe, at(row), at(result)) };
         let found = order::with(probe, |key| cursor.seek(conn, key, row));
-        *result = sign(found?);
+        *result = found?.result();
         Ok(())
     }
 
@@ -476,15 +477,6 @@ calls! {
 
 fn way(is_back: c_int) -> Way {
     if is_back != 0 { Way::Back } else { Way::On }
-}
-
-fn sign(found: Found) -> c_int {
-    match found {
-        Found::Empty => 2,
-        Found::Before => -1,
-        Found::Exactly => 0,
-        Found::After => 1,
-    }
 }
 
 /// A cursor on a tree; `ahead` is where the address goes of the rows that it goes ahead over.

@@ -218,7 +218,7 @@ pub(crate) fn with_order<R>(probe: Option<&Probe>, f: impl FnOnce() -> R) -> R {
 }
 
 /// Compares an entry with what is looked for.
-fn compare(a: &[u8], b: &[u8]) -> Ordering {
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     // SAFETY: `with` runs, and has set it to a probe that lives as long.
     if let Some(probe) = unsafe { PROBE.get().as_ref() }
         && b.as_ptr() == probe.key

@@ -8,7 +8,7 @@ use hedgerow::tree::raw::Passing;
 use hedgerow::tree::{Cursor, Entry, Snapshot};
 
 use crate::code::{Answer, code_of};
-use crate::cursor::{Found, Row, Shape, Step, parts, show, show_passed};
+use crate::cursor::{Row, Shape, Step, parts, show, show_passed};
 use crate::rowid::Front;
 
 impl Step {
@@ -21,6 +21,34 @@ impl Step {
             3 => Self::Previous,
             4 => Self::LastNumber,
             _ => Self::Stay,
+        }
+    }
+}
+
+/// Where a search ended: what `sqlite3BtreeTableMoveto` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// There is no entry.
+    Empty,
+    /// On an entry before what was looked for.
+    Before,
+    /// On it.
+    Exactly,
+    /// On an entry after it.
+    After,
+    /// Nowhere: it comes after the last entry, of which the row shows a copy.
+    Behind,
+}
+
+impl Found {
+    /// As C is told it.
+    pub(crate) fn result(self) -> c_int {
+        match self {
+            Self::Empty => 2,
+            Self::Before => -1,
+            Self::Exactly => 0,
+            Self::After => 1,
+            Self::Behind => 3,
         }
     }
 }

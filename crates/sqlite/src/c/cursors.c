@@ -116,10 +116,12 @@ static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
     *pRes = -1;
     pCur->eState = CURSOR_INVALID;
   }else{
-    *pRes = result;
+    *pRes = result==3 ? -1 : result;
     hgStand(pCur);
-    /* A search ends before what was looked for only at the end of the tree. */
-    cursorOf(pCur)->isLast = result<0;
+    /* A search ends before what was looked for only at the end of the tree. With 3, the engine's
+    ** cursor is not there. */
+    cursorOf(pCur)->isLast = *pRes<0;
+    cursorOf(pCur)->isStale = result==3;
   }
   return SQLITE_OK;
 }
@@ -285,10 +287,11 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
   return hgFound(pCur, rc, result, pRes);
 }
 
-/* Whether what is looked for comes after the last entry, on which the cursor is. */
+/* Whether what is looked for comes after the last entry of an index, on which the cursor is. Of one
+** that was appended the row has a copy. */
 static int hgIsBehindLast(BtCursor *pCur, UnpackedRecord *pRec){
   const HgRow *pRow = &cursorOf(pCur)->row;
-  if( cursorOf(pCur)->isStale || pRow->check ) return 0;
+  if( pRow->check ) return 0;
   pRec->errCode = 0;
   return sqlite3VdbeRecordCompare((int)pRow->len, pRow->data, pRec)<0 && pRec->errCode==0;
 }

@@ -141,11 +141,13 @@ static int hgInsertRow(BtCursor *pCur, i64 rowid, const void *pData, u32 nData, 
   return hgKeepKey(pCur, rowid, 0);
 }
 
-/* Puts an entry into an index that comes after the last one, on which the cursor is. */
+/* Puts an entry into an index that comes after the last one, on which the cursor is; the row then
+** has a copy of its record. */
 static int hgAppendKey(BtCursor *pCur, const BtreePayload *pX){
   HgProbe probe = { pX->pKey, (size_t)pX->nKey, 0, hgAlwaysLess, 0 };
-  int rc = hg_append_key(connOf(pCur), cursorOf(pCur)->position, &probe);
-  cursorOf(pCur)->isStale = 1;
+  HgCursor *c = cursorOf(pCur);
+  int rc = hg_append_key(connOf(pCur), c->position, &probe, &c->row);
+  c->isStale = 1;
   return rc;
 }
 
@@ -154,7 +156,7 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags, int se
   UnpackedRecord r;
   UnpackedRecord *pRec = &r;
   HgProbe probe;
-  int rc, isPut = 0;
+  int rc;
   if( pX->nMem ){
     memset(&r, 0, sizeof(r));
     r.pKeyInfo = pCur->pKeyInfo;
@@ -167,6 +169,8 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags, int se
   }
   hgProbe(&probe, pRec, pCur->pKeyInfo, pX->pKey, pX->nKey);
   if( seekResult!=0 && pCur->eState==CURSOR_VALID ){
+    /* With 1 a search ended on that neighbour, the first one after the new entry. */
+    int isPut = seekResult>0 && !cursorOf(pCur)->isStale;
     rc = hg_put_key_near(connOf(pCur), cursorOf(pCur)->position, &probe, &isPut);
     if( rc==SQLITE_OK && isPut ){
       cursorOf(pCur)->isLast = 0;
@@ -265,10 +269,10 @@ SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 
 }
 
 /* From an entry that was deleted to the next one, to which the next step then leads; or if there is
-** none to the one before. */
+** none to the one before. An engine's cursor whose entry is gone stays at the next one. */
 static int hgStepOff(BtCursor *pCur){
   int isThere, sign = 1;
-  int rc = hgStep(pCur, HG_NEXT, &isThere);
+  int rc = hgStep(pCur, cursorOf(pCur)->isDoomed ? HG_NEXT : HG_STAY, &isThere);
   if( rc==SQLITE_OK && !isThere ){
     sign = -1;
     rc = hgStep(pCur, HG_PREVIOUS, &isThere);

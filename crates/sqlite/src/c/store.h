@@ -78,7 +78,7 @@ int hg_put_row(HgConn*, HgPosition*, i64 rowid, const void*, u32 len, u32 zeros)
 int hg_put_key(HgConn*, HgPosition*, const HgProbe*);
 int hg_replace_key(HgConn*, HgPosition*, const HgProbe*);
 int hg_put_key_near(HgConn*, HgPosition*, const HgProbe*, int *isPut);
-int hg_append_key(HgConn*, HgPosition*, const HgProbe*);
+int hg_append_key(HgConn*, HgPosition*, const HgProbe*, HgRow*);
 int hg_delete(HgConn*, HgPosition*, const HgProbe*);
 int hg_write_part(HgConn*, HgPosition*, i64 rowid, u32 from, const void*, u32 len);
 HgPosition *hg_cursor(HgConn*, u32 root, int isIndex, const HgRow **paAhead);

@@ -4,6 +4,7 @@
 
 use sqlite as _;
 
+mod appends;
 mod copies;
 mod counts;
 mod fuzz;

@@ -212,7 +212,14 @@ impl Cursor {
     fn give<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
         let page = self.page();
         let entry = match page.plain_record(self.slot) {
-            Some((rest, value)) => Entry { key: page.whole_key(rest), value: value.into() },
+            Some((rest, value)) => {
+                let (first, second) = page.parts_of_key(rest);
+                if S::WRITES && !self.is_paired {
+                    Self::keep(&mut self.kept.key, page, first, second);
+                    return Ok(Some(Entry { key: Bytes::new(first, second), value: value.into() }));
+                }
+                Entry { key: Bytes::new(first, second), value: value.into() }
+            }
             None => search::entry(txn.pages(), &page.leaf_record(self.slot), self.value)?,
         };
         if S::WRITES {

@@ -529,6 +529,28 @@ pub(crate) fn shortest<'a>(
     }
 }
 
+/// The sibling with which a leaf is to be merged in which so many bytes are used, and the leaf: if
+/// that is less than two fifths, and the sibling has room.
+#[inline(always)]
+pub(crate) fn to_merge(pages: &WritePages, path: &Path, used: usize) -> Result<Option<Window>> {
+    match path.depth >= 2 && used < pages.page_size() * 2 / 5 {
+        true => with_room(pages, path, used),
+        false => Ok(None),
+    }
+}
+
+/// A leaf and a sibling that have room in one leaf.
+fn with_room(pages: &WritePages, path: &Path, used: usize) -> Result<Option<Window>> {
+    let (at, parent) = (slot_above(path, 0), pages.page(path.steps[1].page, 1)?);
+    let limit = pages.page_size() * 9 / 10;
+    for slot in [at.checked_sub(1), Some(at + 1)].into_iter().flatten() {
+        if slot < parent.len() && pages.page(parent.child(slot), 0)?.used() + used <= limit {
+            return Ok(Some(Window { first: slot.min(at), len: 2 }));
+        }
+    }
+    Ok(None)
+}
+
 /// After a removal: lets an empty leaf go, or merges a small one with a sibling. True if neither
 /// was done.
 pub(crate) fn shrink_leaf(
@@ -538,24 +560,15 @@ pub(crate) fn shrink_leaf(
     delta: Count,
 ) -> Result<bool> {
     let page = pages.page(path.steps[0].page, 0)?;
-    let at = slot_above(path, 0);
     if page.len() == 0 {
         pages.release(path.steps[0].page, 0)?;
         lower(&mut tree.root.leaf_pages, 1);
-        let window = Window { first: at, len: 1 };
+        let window = Window { first: slot_above(path, 0), len: 1 };
         let swap = Swap { window, new: Vec::new(), moved: None };
         return replace_children(pages, tree, path, 1, swap, delta).map(|()| false);
     }
-    if path.depth >= 2 && page.used() < pages.page_size() * 2 / 5 {
-        let used = page.used();
-        let parent = pages.page(path.steps[1].page, 1)?;
-        let limit = pages.page_size() * 9 / 10;
-        for slot in [at.checked_sub(1), Some(at + 1)].into_iter().flatten() {
-            if slot < parent.len() && pages.page(parent.child(slot), 0)?.used() + used <= limit {
-                let window = Window { first: slot.min(at), len: 2 };
-                return merge_leaves(pages, tree, path, window, delta).map(|()| false);
-            }
-        }
+    if let Some(window) = to_merge(pages, path, page.used())? {
+        return merge_leaves(pages, tree, path, window, delta).map(|()| false);
     }
     add_above(pages, path, 0, delta);
     Ok(true)

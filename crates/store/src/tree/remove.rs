@@ -11,7 +11,7 @@ use super::page::{CONTINUES, Page};
 use super::page_ref::{ExtentRef, PageRef};
 use super::pages::{Pages, WritePages};
 use super::path::Path;
-use super::rebalance::{Change, collect, shrink_leaf};
+use super::rebalance::{Change, collect, shrink_leaf, to_merge};
 use super::tree::{Root, Tree, lower};
 use super::{Count, extent};
 use crate::Result;
@@ -52,6 +52,32 @@ pub(crate) fn delete_at(
         return shrink_leaf(pages, tree, &mut place.path, delta);
     }
     remove_group(pages, tree, place)
+}
+
+/// Takes an entry of short parts of a tree without duplicates out of its leaf, if the pages on the
+/// way there are changed ones and the leaf neither goes nor is merged. False, and no change,
+/// otherwise.
+pub(crate) fn remove_in_leaf(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    path: &Path,
+    slot: usize,
+) -> Result<bool> {
+    let steps = &path.steps[..path.depth];
+    if !steps.iter().all(|step| pages.is_touched(step.page)) {
+        return Ok(false);
+    }
+    let page = pages.changed(path.steps[0].page);
+    let Some(place) = page.plain_place(slot) else { return Ok(false) };
+    let used = page.used() - page.slot_len() - place.1;
+    if page.len() < 2 || to_merge(pages, path, used)?.is_some() {
+        return Ok(false);
+    }
+    pages.change(path.steps[0].page).remove_plain(slot, place);
+    lower(&mut tree.root.count.keys, 1);
+    lower(&mut tree.root.count.values, 1);
+    add_above(pages, path, 0, Count { keys: MINUS_ONE, values: MINUS_ONE });
+    Ok(true)
 }
 
 /// Takes a group with all values of it out of its leaf.

@@ -114,6 +114,29 @@ impl Cursor {
         }
         self.catch_up();
         let Some(slot) = self.slot_near(txn, key)? else { return Ok(false) };
+        self.put_in_slot(txn, slot, key, value)
+    }
+
+    /// Puts a new entry before the one on which the cursor stands, and stands on it: the caller has
+    /// looked for its key, and this is the first entry after that. False, and no change, if its
+    /// place may be in the leaf before, or in a table with duplicates.
+    #[doc(hidden)]
+    pub fn put_before(&mut self, txn: &mut WriteTxn, key: &[u8], value: &[u8]) -> Result<bool> {
+        if self.is_paired || !self.stands(txn) {
+            return Ok(false);
+        }
+        self.catch_up();
+        if self.slot == 0 { Ok(false) } else { self.put_in_slot(txn, self.slot, key, value) }
+    }
+
+    /// Puts a new entry at a slot of the leaf; false, and no change, if it has to be found again.
+    fn put_in_slot(
+        &mut self,
+        txn: &mut WriteTxn,
+        slot: usize,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
         let mut place = Place { slot, key_found: false, found: false, ..self.place_here() };
         let Some(stays) = txn.put_here(self.table, &mut place, key, value)? else {
             return Ok(false);
@@ -226,6 +249,12 @@ impl Cursor {
     pub fn delete(&mut self, txn: &mut WriteTxn) -> Result<bool> {
         if self.settle(txn)? != State::On {
             return Ok(false);
+        }
+        if !self.is_paired && txn.delete_in_leaf(self.table, &self.path, self.slot)? {
+            // The leaf is the same page; the next entry has come to the slot.
+            self.leave(State::Before);
+            self.changes = txn.changes();
+            return Ok(true);
         }
         let mut place = self.place_here();
         self.leave(State::Gap);

@@ -5,70 +5,64 @@
 use crate::coding::{put_u16, u16_at};
 
 const WORD: usize = 8;
-/// Pages are compared in blocks of this many bytes first.
-const BLOCK: usize = 64;
+type Word = [u8; WORD];
+/// This many words are compared at once where pages are the same.
+const BLOCK: usize = 8;
 /// At most this many equal words between two pieces cost no more than another piece.
 const GAP: usize = 1;
 
 /// Adds what tells `new` apart from `old`, or from zeros, to `out`. Both are of the same length, a
 /// multiple of 64.
 pub(crate) fn put_delta(out: &mut Vec<u8>, old: Option<&[u8]>, new: &[u8]) {
-    let mut done = 0;
-    let mut from = 0;
-    while let Some((start, end)) = next_difference(old, new, from) {
-        put_piece(out, start - done, &new[start * WORD..end * WORD]);
-        (done, from) = (end, end);
+    let new = new.as_chunks().0;
+    match old {
+        Some(old) => {
+            let old = &old.as_chunks().0[..new.len()];
+            put_pieces(out, new, |at| old[at]);
+        }
+        None => put_pieces(out, new, |_| [0; WORD]),
     }
 }
 
-fn put_piece(out: &mut Vec<u8>, skip: usize, words: &[u8]) {
+/// Adds the pieces of words that differ from the old ones.
+#[inline(always)]
+fn put_pieces(out: &mut Vec<u8>, new: &[Word], old: impl Fn(usize) -> Word) {
+    let mut done = 0;
+    while let Some(start) = next_difference(new, &old, done) {
+        let (mut end, mut same) = (start + 1, 0);
+        while end + same < new.len() && same <= GAP {
+            if new[end + same] == old(end + same) {
+                same += 1;
+            } else {
+                (end, same) = (end + same + 1, 0);
+            }
+        }
+        put_piece(out, start - done, &new[start..end]);
+        done = end;
+    }
+}
+
+fn put_piece(out: &mut Vec<u8>, skip: usize, words: &[Word]) {
     let at = out.len();
     out.resize(at + 4, 0);
     put_u16(&mut out[at..], 0, skip as u16);
-    put_u16(&mut out[at..], 2, (words.len() / WORD) as u16);
-    out.extend_from_slice(words);
+    put_u16(&mut out[at..], 2, words.len() as u16);
+    out.extend_from_slice(words.as_flattened());
 }
 
-/// The next words from `from` on that differ, as a range.
-fn next_difference(old: Option<&[u8]>, new: &[u8], from: usize) -> Option<(usize, usize)> {
-    let words = new.len() / WORD;
-    let mut start = from;
-    while start < words && is_same(old, new, start) {
-        let at = start * WORD;
-        // Whole blocks at once.
-        let block = at.is_multiple_of(BLOCK) && is_same_block(old, new, at);
-        start += if block { BLOCK / WORD } else { 1 };
-    }
-    if start >= words {
-        return None;
-    }
-    let (mut end, mut same) = (start + 1, 0);
-    while end + same < words && same <= GAP {
-        if is_same(old, new, end + same) {
-            same += 1;
-        } else {
-            (end, same) = (end + same + 1, 0);
+/// The next word from `from` on that differs.
+#[inline(always)]
+fn next_difference(new: &[Word], old: &impl Fn(usize) -> Word, from: usize) -> Option<usize> {
+    let mut at = from;
+    let number = |word: Word| u64::from_le_bytes(word);
+    while at + BLOCK <= new.len() {
+        let differ = (at..at + BLOCK).fold(0, |all, i| all | (number(new[i]) ^ number(old(i))));
+        if differ != 0 {
+            break;
         }
+        at += BLOCK;
     }
-    Some((start, end))
-}
-
-fn word(bytes: &[u8], at: usize) -> [u8; WORD] {
-    let mut word = [0; WORD];
-    word.copy_from_slice(&bytes[at * WORD..(at + 1) * WORD]);
-    word
-}
-
-fn is_same(old: Option<&[u8]>, new: &[u8], at: usize) -> bool {
-    word(new, at) == old.map_or([0; WORD], |old| word(old, at))
-}
-
-fn is_same_block(old: Option<&[u8]>, new: &[u8], at: usize) -> bool {
-    match (old, new.get(at..at + BLOCK)) {
-        (Some(old), Some(new)) => old[at..at + BLOCK] == *new,
-        (None, Some(new)) => *new == [0; BLOCK],
-        (_, None) => false,
-    }
+    (at..new.len()).find(|i| new[*i] != old(*i))
 }
 
 /// Makes a page of the one that it replaces, which `page` holds, or of zeros. False if the delta is

@@ -57,17 +57,25 @@ impl<'p> Index<'p> {
         index
     }
 
-    /// An older page with the string that `new` has at `at`: which one, and where.
-    fn find(&self, new: &[u8], at: usize) -> Option<(usize, usize)> {
-        let (slot, tag) = hash(&new[at..], self.places.len());
-        let place = self.places[slot];
-        if place & !NUMBER_MAX != tag {
-            return None;
+    /// The next place of `new` from `at` on whose string an older page has, in which one, and where
+    /// there.
+    fn find(&self, new: &[u8], at: usize) -> Option<(usize, (usize, usize))> {
+        let slots = self.places.len();
+        for (at, string) in (at..).zip(new[at..].windows(STRING)) {
+            let (slot, tag) = hash(string, slots);
+            let place = self.places[slot];
+            // Most are something else.
+            if (place ^ tag) & !NUMBER_MAX != 0 {
+                continue;
+            }
+            let Some(number) = (place & NUMBER_MAX).checked_sub(1) else { continue };
+            let number = number as usize;
+            let (source, from) = (number >> self.steps, number % (1 << self.steps) * STEP);
+            if self.sources[source].1[from..from + STRING] == *string {
+                return Some((at, (source, from)));
+            }
         }
-        let number = (place & NUMBER_MAX).checked_sub(1)? as usize;
-        let (source, from) = (number >> self.steps, number % (1 << self.steps) * STEP);
-        let found = self.sources[source].1[from..from + STRING] == new[at..at + STRING];
-        found.then_some((source, from))
+        None
     }
 
     /// Adds the list of parts that makes `new`, which is as long as the old pages.
@@ -78,16 +86,16 @@ impl<'p> Index<'p> {
         for (i, (no, _)) in self.sources.iter().enumerate() {
             put_u32(&mut out[start..], 4 + 4 * i, *no);
         }
+        // Without old pages there is nothing to look for.
+        let mut from = if self.sources.is_empty() { new.len() } else { 0 };
         let mut done = 0;
-        let mut at = 0;
-        while at + STRING <= new.len() {
-            match self.find(new, at).map(|found| self.extend(new, done, at, found)) {
-                Some(copy) if copy.len >= COPY_MIN => {
-                    put_new(out, &new[done..copy.at], &copy);
-                    done = copy.at + copy.len;
-                    at = done;
-                }
-                _ => at += 1,
+        while let Some((at, found)) = self.find(new, from) {
+            let copy = self.extend(new, done, at, found);
+            from = at + 1;
+            if copy.len >= COPY_MIN {
+                put_new(out, &new[done..copy.at], &copy);
+                done = copy.at + copy.len;
+                from = done;
             }
         }
         if done < new.len() {

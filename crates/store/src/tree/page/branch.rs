@@ -6,6 +6,7 @@
 
 use super::build::head_of_rest;
 use super::cell::{RestCell, length_len};
+use super::join::add_to_all;
 use super::search::below_at;
 use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width};
 use crate::coding::{put_u16, put_u32, put_u64};
@@ -275,9 +276,8 @@ fn put_count(bytes: &mut [u8], at: usize, i: usize, level: u8, value: u64) {
 #[inline(always)]
 fn add_from(bytes: &mut [u8], at: usize, range: std::ops::Range<usize>, level: u8, by: u64) {
     if level == 1 {
-        for raw in bytes[at + 4 * range.start..at + 4 * range.end].as_chunks_mut::<4>().0 {
-            *raw = u32::from_le_bytes(*raw).wrapping_add(by as u32).to_le_bytes();
-        }
+        let totals = &mut bytes[at + 4 * range.start..at + 4 * range.end];
+        add_to_all(totals.as_chunks_mut().0, by as u32);
     } else {
         for raw in bytes[at + 8 * range.start..at + 8 * range.end].as_chunks_mut::<8>().0 {
             *raw = u64::from_le_bytes(*raw).wrapping_add(by).to_le_bytes();

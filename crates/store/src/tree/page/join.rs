@@ -254,9 +254,53 @@ fn shift_sixteens(eights: &mut [[[u8; 2]; 8]], limit: u16, by: [u16; 8]) {
     rest.iter_mut().for_each(|eight| shift_eight(eight, limit, by));
 }
 
+/// Adds `by` to every number of four bytes, many at a time.
+#[inline(always)]
+pub(super) fn add_to_all(numbers: &mut [[u8; 4]], by: u32) {
+    #[cfg(target_arch = "x86_64")]
+    if numbers.len() >= 8 && is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has these instructions.
+        return unsafe { add_to_eights(numbers, by) };
+    }
+    add_to_each(numbers, by);
+}
+
+#[inline(always)]
+fn add_to_each(numbers: &mut [[u8; 4]], by: u32) {
+    for raw in numbers {
+        *raw = u32::from_le_bytes(*raw).wrapping_add(by).to_le_bytes();
+    }
+}
+
+/// The same, eight at once.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn add_to_eights(numbers: &mut [[u8; 4]], by: u32) {
+    use std::arch::x86_64::*;
+    let (eights, rest) = numbers.as_chunks_mut::<8>();
+    let all = _mm256_set1_epi32(by.cast_signed());
+    for eight in eights {
+        let at = eight.as_mut_ptr().cast::<__m256i>();
+        // SAFETY: the eight numbers are read and written as they are long.
+        unsafe { _mm256_storeu_si256(at, _mm256_add_epi32(_mm256_loadu_si256(at), all)) };
+    }
+    add_to_each(rest, by);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_added_to_alike_however_many_there_are() {
+        for len in 0..70_u32 {
+            let numbers = (0..len).map(|i| i.wrapping_mul(0x9E37_79B1));
+            let mut seen: Vec<_> = numbers.clone().map(u32::to_le_bytes).collect();
+            add_to_all(&mut seen, u32::MAX - len);
+            let wanted = numbers.map(|n| n.wrapping_add(u32::MAX - len).to_le_bytes());
+            assert!(seen.into_iter().eq(wanted));
+        }
+    }
 
     #[test]
     fn offsets_are_shifted_alike_however_many_there_are() {

@@ -29,6 +29,17 @@ impl<'a> Page<'a> {
     }
 }
 
+impl Page<'_> {
+    /// Where the record of slot `i` of a leaf stands, and how long it is, if it is one of short
+    /// parts.
+    #[inline(always)]
+    pub(crate) fn plain_place(self, i: usize) -> Option<(usize, usize)> {
+        let layout = self.layout();
+        let record = self.leaf_record_in(layout, i);
+        record.is_plain().then(|| (record.at, record.plain_len(layout)))
+    }
+}
+
 impl<'a> Record<'a> {
     /// The value of a record that has one in the page.
     #[inline(always)]
@@ -149,9 +160,23 @@ impl<'a> PageMut<'a> {
     /// Takes slot `i` of a leaf out, with its record.
     pub(crate) fn remove_slot(&mut self, i: usize) {
         let (at, len) = self.record_place(i);
+        let layout = self.view().layout();
+        self.close_slot(layout, i, at, len);
+    }
+
+    /// Takes slot `i` of a leaf out, whose record stands at that place.
+    #[inline(always)]
+    pub(crate) fn remove_plain(&mut self, i: usize, (at, len): (usize, usize)) {
+        let layout = self.view().layout();
+        self.close_slot(layout, i, at, len);
+    }
+
+    /// Takes slot `i` of a leaf out, and the `len` bytes of its record at `at`.
+    #[inline(always)]
+    fn close_slot(&mut self, layout: Layout, i: usize, at: usize, len: usize) {
         self.cut_heap(at, len);
         let view = self.view();
-        let (n, heads, step) = (view.len(), view.heads_at(), view.step());
+        let (n, heads, step) = (view.len(), view.heads_at(), layout.step());
         let offsets = heads + 4 * n;
         let after = offsets + step * (i + 1);
         self.bytes.copy_within(heads + 4 * (i + 1)..offsets + step * i, heads + 4 * i);

@@ -362,11 +362,14 @@ impl<'a> Page<'a> {
     /// A key of which the page's records hold the rest.
     #[inline(always)]
     pub(crate) fn whole_key(self, rest: &'a [u8]) -> Bytes<'a> {
-        if self.is_reversed() {
-            Bytes::new(rest, self.shared())
-        } else {
-            Bytes::new(self.shared(), rest)
-        }
+        let (first, second) = self.parts_of_key(rest);
+        Bytes::new(first, second)
+    }
+
+    /// The same in its parts.
+    #[inline(always)]
+    pub(crate) fn parts_of_key(self, rest: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        if self.is_reversed() { (rest, self.shared()) } else { (self.shared(), rest) }
     }
 
     /// Bytes of the page that are in use.

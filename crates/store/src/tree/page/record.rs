@@ -478,6 +478,16 @@ impl<'a> Record<'a> {
         self.value
     }
 
+    /// Length of the whole record, which is a plain one of a leaf of this layout.
+    #[inline(always)]
+    pub(super) fn plain_len(&self, layout: Layout) -> usize {
+        let len = self.value_at() + self.value as usize - self.at;
+        match layout {
+            Layout::Dense => len,
+            Layout::Aligned => padded(len),
+        }
+    }
+
     /// Length of the whole record in bytes.
     pub(crate) fn len(&self) -> usize {
         let behind = if self.page.is_leaf() {

@@ -4,7 +4,9 @@ use super::WriteTxn;
 use crate::Result;
 use crate::key::KeyRange;
 use crate::tree::insert::{Place, locate};
-use crate::tree::remove::{delete_at, delete_key, delete_range};
+use crate::tree::pages::Pages as _;
+use crate::tree::path::Path;
+use crate::tree::remove::{delete_at, delete_key, delete_range, remove_in_leaf};
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{Count, Snapshot, Table};
 
@@ -32,6 +34,31 @@ impl WriteTxn {
             open.tail = None;
             delete_at(pages, &mut open.tree, place).map(Some)
         })
+    }
+
+    /// Deletes the entry of a slot of a leaf of a table without duplicates, where nothing was
+    /// changed since the path there was found. False, and no change, if more than that leaf and the
+    /// counters above it has to be changed.
+    #[inline(always)]
+    pub(crate) fn delete_in_leaf(
+        &mut self,
+        table: Table,
+        path: &Path,
+        slot: usize,
+    ) -> Result<bool> {
+        if !self.leaves_places() {
+            return Ok(false);
+        }
+        let state = self.turn.state_mut();
+        state.pages.interrupted()?;
+        let (pages, open) = state.change(table.index as usize)?;
+        if !remove_in_leaf(pages, &mut open.tree, path, slot)? {
+            return Ok(false);
+        }
+        open.tail = None;
+        self.changes += 1;
+        open.changed_at = self.changes;
+        Ok(true)
     }
 
     /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value

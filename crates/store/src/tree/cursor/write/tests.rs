@@ -1,4 +1,4 @@
-//! Entries that are replaced where they stand, beside a list in order.
+//! Entries that are replaced and deleted where they stand, beside a list in order.
 
 use super::*;
 use crate::tree::{Order, Snapshot, Store, Table, TableOptions};
@@ -37,6 +37,21 @@ impl Beside {
         }
     }
 
+    /// Puts an entry that is not there before the one that a search comes to; true if it was done
+    /// in that one's leaf.
+    fn put_before(&mut self, txn: &mut WriteTxn, (key, value): &Pair) -> bool {
+        let Err(at) = self.place_of(key) else { return false };
+        let found = self.cursor.seek_beside(txn, key).unwrap();
+        let is_before = found.is_some_and(|(_, seen)| seen.is_gt());
+        let done = is_before && self.cursor.put_before(txn, key, value).unwrap();
+        if done {
+            self.pairs.insert(at, (key.clone(), value.clone()));
+            assert_eq!(self.cursor.rank(txn).unwrap(), Some(at as u64));
+            assert_eq!(self.cursor.current(txn).unwrap().unwrap().key, key[..]);
+        }
+        done
+    }
+
     /// A key like one that is given, or any, and a value; some are long.
     fn pair_near(&mut self, key: &[u8]) -> Pair {
         let mut key = key.to_vec();
@@ -73,6 +88,51 @@ impl Beside {
         done
     }
 
+    /// What a copy of a cursor gives next, and what another one gives before.
+    fn around(cursor: &Cursor, txn: &WriteTxn) -> [Option<Vec<u8>>; 2] {
+        let (mut on, mut back) = (cursor.clone(), cursor.clone());
+        [on.next(txn), back.prev(txn)].map(|entry| entry.unwrap().map(|entry| entry.key.to_vec()))
+    }
+
+    /// Deletes a few neighbours, and sees where the cursor and others stand then; true if all of
+    /// the leaf's entries but the one stayed where they were.
+    fn delete(&mut self, txn: &mut WriteTxn) -> bool {
+        let (len, at) = (self.pairs.len(), self.below(self.pairs.len() - 3));
+        let (key, near) = (self.pairs[at].0.clone(), at + 1 + self.below(2));
+        let (mut same, mut other) = (txn.cursor(self.table).unwrap(), self.cursor.clone());
+        self.cursor.seek(txn, &key).unwrap().unwrap();
+        same.seek(txn, &key).unwrap().unwrap();
+        other.seek(txn, &self.pairs[near].0).unwrap().unwrap();
+        assert!(self.cursor.delete(txn).unwrap());
+        let stays = self.cursor.state == State::Before;
+        assert!(!self.cursor.clone().delete(txn).unwrap());
+        self.pairs.remove(at);
+        assert_eq!(txn.count(self.table).unwrap().values, self.pairs.len() as u64);
+        let before = at.checked_sub(1).map(|at| self.pairs[at].0.clone());
+        let wanted = [Some(self.pairs[at].0.clone()), before];
+        assert_eq!(Self::around(&self.cursor, txn), wanted);
+        assert_eq!(Self::around(&same, txn), wanted);
+        assert_eq!(other.rank(txn).unwrap(), Some(near as u64 - 1));
+        assert_eq!(other.current(txn).unwrap().unwrap().key, self.pairs[near - 1].0[..]);
+        assert!(txn.get(self.table, &key).unwrap().is_none());
+        // Steps and deletes by turns.
+        let more = if self.below(4) == 0 { self.below(60) } else { 0 };
+        for _ in 0..more.min(self.pairs.len() - at) {
+            assert_eq!(self.cursor.next(txn).unwrap().unwrap().key, self.pairs[at].0[..]);
+            assert!(self.cursor.delete(txn).unwrap());
+            self.pairs.remove(at);
+        }
+        // As many are put.
+        while self.pairs.len() < len {
+            let near = self.below(self.pairs.len());
+            let pair = self.pair_near(&self.pairs[near].0.clone());
+            if !self.put_before(txn, &pair) {
+                self.put(txn, pair);
+            }
+        }
+        stays
+    }
+
     /// Compares all entries, and counts along a leaf.
     fn check(&mut self, txn: &WriteTxn) -> usize {
         let (mut counted, from) = (0, self.below(self.pairs.len()));
@@ -94,7 +154,13 @@ impl Beside {
     }
 }
 
-fn run(options: &TableOptions, order: fn(&[u8], &[u8]) -> Ordering) {
+/// Changes a table many times, and rolls some of that back: how often the change says that it was
+/// done in its leaf, and how many entries of leaves were counted.
+fn run(
+    options: &TableOptions,
+    order: fn(&[u8], &[u8]) -> Ordering,
+    change: fn(&mut Beside, &mut WriteTxn) -> bool,
+) -> (usize, usize) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path().join("store")).unwrap();
     let mut txn = store.begin_write().unwrap();
@@ -108,7 +174,7 @@ fn run(options: &TableOptions, order: fn(&[u8], &[u8]) -> Ordering) {
     let (mut done, mut counted) = (0, 0);
     for round in 0..60 {
         let (savepoint, kept) = (txn.savepoint().unwrap(), beside.pairs.clone());
-        done += (0..50).filter(|_| beside.replace(&mut txn)).count();
+        done += (0..50).filter(|_| change(&mut beside, &mut txn)).count();
         counted += beside.check(&txn);
         if round % 3 == 0 {
             txn.rollback_to(savepoint).unwrap();
@@ -117,18 +183,33 @@ fn run(options: &TableOptions, order: fn(&[u8], &[u8]) -> Ordering) {
         }
         txn.release(savepoint).unwrap();
     }
-    assert!(done > 1500 && counted > 1500, "{done}, {counted}");
     txn.commit().unwrap();
     assert!(store.check(&mut |_, _| {}).unwrap().problems.is_empty());
+    (done, counted)
+}
+
+/// The same with several kinds of table.
+fn run_all(change: fn(&mut Beside, &mut WriteTxn) -> bool) {
+    let by_function = || TableOptions::new().order(Order::custom("backwards", backwards));
+    for (options, order) in [
+        (TableOptions::new(), <[u8]>::cmp as fn(&[u8], &[u8]) -> Ordering),
+        (TableOptions::new().prefix_compression(false), <[u8]>::cmp),
+        (by_function(), backwards),
+        (by_function().prefix_compression(false), backwards),
+    ] {
+        let (done, counted) = run(&options, order, change);
+        assert!(done > 1500 && counted > 1500, "{done}, {counted}");
+    }
 }
 
 #[test]
 fn entries_are_replaced_in_their_leaf_as_in_a_list() {
-    let by_function = || TableOptions::new().order(Order::custom("backwards", backwards));
-    run(&TableOptions::new(), <[u8]>::cmp);
-    run(&TableOptions::new().prefix_compression(false), <[u8]>::cmp);
-    run(&by_function(), backwards);
-    run(&by_function().prefix_compression(false), backwards);
+    run_all(Beside::replace);
+}
+
+#[test]
+fn entries_are_deleted_at_a_cursor_as_from_a_list() {
+    run_all(Beside::delete);
 }
 
 #[test]
