@@ -156,7 +156,7 @@ impl Parts {
         for table in view.version().level(0) {
             sources.push(Box::new(TableCursor::new(table.open()?, Pace::Searching)));
         }
-        for &level in view.version().filled() {
+        for level in view.version().filled() {
             let tables = Arc::clone(view.version().list(level));
             sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
         }

@@ -21,7 +21,7 @@ pub(crate) use build::TableBuilder;
 pub(crate) use cursor::{Pace, TableCursor};
 pub(crate) use finder::Finder;
 pub(crate) use meta::{Bounds, Reference, TableMeta};
-pub(crate) use read::{Found, Look, Site, Table, look};
+pub(crate) use read::{Look, Site, Table, look};
 pub(crate) use survey::survey;
 
 use super::varint::{self, Reader};
