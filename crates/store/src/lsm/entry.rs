@@ -148,14 +148,22 @@ pub(crate) fn order(a: &[u8], b: &[u8]) -> Ordering {
 /// The first eight bytes of a key, zeros after its end, as a number that orders like them.
 #[inline]
 pub(crate) fn head(key: &[u8]) -> u64 {
-    key.first_chunk().map_or_else(
-        || {
-            let mut filled = [0; 8];
-            filled[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(filled)
-        },
-        |bytes| u64::from_be_bytes(*bytes),
-    )
+    if let Some(bytes) = key.first_chunk() {
+        return u64::from_be_bytes(*bytes);
+    }
+    // Both ends of what there is, which may overlap.
+    if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
+        let last = u64::from(u32::from_be_bytes(*last)) << (8 * (8 - key.len()));
+        return u64::from(u32::from_be_bytes(*first)) << 32 | last;
+    }
+    key.iter().zip([56, 48, 40]).fold(0, |head, (&byte, shift)| head | u64::from(byte) << shift)
+}
+
+/// The same of the first 24 bytes: several numbers.
+#[inline]
+pub(crate) fn heads(key: &[u8]) -> [u64; 3] {
+    let rest = |from: usize| key.get(from..).unwrap_or_default();
+    [head(key), head(rest(8)), head(rest(16))]
 }
 
 /// The full key of a user's key.
@@ -233,6 +241,14 @@ mod tests {
             assert_eq!(order(&a, &b), a.cmp(&b));
             assert_eq!(after(&a, &b), b.strip_prefix(&a[..]));
             assert_eq!(after(&front, &b), Some(&other[..]));
+            let filled = |key: &[u8]| {
+                let mut filled = [0; 24];
+                let len = key.len().min(24);
+                filled[..len].copy_from_slice(&key[..len]);
+                filled
+            };
+            assert_eq!(heads(&a).map(u64::to_be_bytes).concat(), filled(&a));
+            assert_eq!(head(&other).to_be_bytes(), filled(&other)[..8]);
         }
     }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use super::lasts::Lasts;
 use crate::Result;
 use crate::lsm::entry::Pointer;
 use crate::lsm::files::cached::table_key;
@@ -13,7 +12,7 @@ use crate::lsm::files::memory::Part;
 use crate::lsm::files::{Directory, Handle, Name};
 use crate::lsm::log::segment::Identity;
 use crate::lsm::read::fetch;
-use crate::lsm::table::{Finder, Table, TableMeta};
+use crate::lsm::table::{Finder, Lasts, Table, TableMeta};
 use crate::lsm::values::remap::Remap;
 
 /// Levels: tables of level 0 overlap, the newest first; those of others ascend and do not.

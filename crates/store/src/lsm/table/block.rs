@@ -18,13 +18,12 @@ use crate::checksum::crc32c;
 use crate::coding::u32_at;
 
 mod heads;
-mod marks;
 mod passed;
 mod place;
 mod rows;
 mod stay;
 pub(crate) use heads::Heads;
-use marks::Marks;
+use heads::Marks;
 pub(crate) use place::Place;
 pub(crate) use rows::{Rows, Run};
 pub(super) use stay::Home;

@@ -1,13 +1,19 @@
-//! The beginnings of the keys of a block as numbers in a list, for the index of a table, which is
-//! searched often: most steps of a search need no more.
+//! The beginnings of the keys of a block as numbers in a list: most steps of a search need no more.
+//! There are those of the index of a table, and those of a block that is looked into again and
+//! again, which are searched without branches.
 
 use std::ops::Range;
 
-use super::{Block, Place};
+use super::{Block, From, Place};
 use crate::lsm::entry::{after, common, head};
 
 /// The most bytes at the beginning of all keys that are copied.
 const COPY: usize = 24;
+/// There are this many marks at most: one for each entry of a block where that is enough, else for
+/// every second one, and so on.
+const MANY: usize = 48;
+/// So many bytes of a key count, after those that all keys begin with.
+const BYTES: usize = size_of::<i32>();
 
 /// What all keys of a block begin with.
 #[derive(Debug, Default)]
@@ -103,5 +109,192 @@ impl Heads {
 
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.numbers) + size_of_val(&*self.starts)
+    }
+}
+
+/// The beginnings of keys of a block that is looked into again, in their order.
+#[derive(Debug)]
+pub(super) struct Marks {
+    common: Common,
+    /// One in this many keys has a mark.
+    every: u16,
+    /// How many there are: none if the keys make no sense, or the block is long.
+    len: u16,
+    /// Where the entry of each begins.
+    starts: [u16; MANY],
+    /// The beginning of each after what is common. They are numbers with a sign, which compare in
+    /// groups; those that are not there are as high as can be.
+    heads: [i32; MANY],
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        let (starts, heads) = ([0; MANY], [i32::MAX; MANY]);
+        Self { common: Common::default(), every: 1, len: 0, starts, heads }
+    }
+}
+
+/// A number that orders like these bytes.
+fn number(bytes: [u8; BYTES]) -> i32 {
+    (u32::from_be_bytes(bytes) ^ 1 << 31) as i32
+}
+
+impl Marks {
+    /// Those of a block. `None` if the entries make no sense, or the block is long.
+    pub(super) fn of(block: &Block) -> Option<Self> {
+        u16::try_from(block.end).ok()?;
+        let first = block.at_restart(0).ok()??.0;
+        let mut place = Place::default();
+        place.last(block).ok()?;
+        let common = &first[..common(first, place.entry(block)?.key)];
+        let every = block.entries_max().div_ceil(MANY).max(1);
+        let mut marks = Self { every: u16::try_from(every).ok()?, ..Self::default() };
+        marks.common = Common::new(block, common);
+        let (mut bytes, mut at, mut count, mut len) = ([0; BYTES], 0, 0_usize, 0);
+        while at < block.end {
+            let header = block.header(at)?;
+            let (shared, rest) = (header.shared, &block.bytes[header.rest]);
+            if shared > len {
+                return None;
+            }
+            len = shared + rest.len();
+            // What is not shared of the common beginning must be there again.
+            let (from, rest) = match common.get(shared..) {
+                Some(missing) => rest.strip_prefix(missing).map(|rest| (0, rest))?,
+                None => (shared - common.len(), rest),
+            };
+            if from < BYTES {
+                let len = rest.len().min(BYTES - from);
+                bytes[from..from + len].copy_from_slice(&rest[..len]);
+                bytes[from + len..].fill(0);
+            }
+            if count.is_multiple_of(every) {
+                marks.add(at as u16, number(bytes))?;
+            }
+            count += 1;
+            at = header.value.end;
+        }
+        Some(marks)
+    }
+
+    /// Adds one; `None` if there is no room for it, or it comes before the last one.
+    fn add(&mut self, start: u16, head: i32) -> Option<()> {
+        let at = usize::from(self.len);
+        let before = at.checked_sub(1).map(|before| self.heads[before]);
+        if before.is_some_and(|before| before > head) {
+            return None;
+        }
+        *self.heads.get_mut(at)? = head;
+        self.starts[at] = start;
+        self.len += 1;
+        Some(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the search for a key begins: all entries before that come before it. `None` if the
+    /// entry there makes no sense.
+    #[inline]
+    pub(super) fn begin(&self, block: &Block, key: &[u8]) -> Option<From> {
+        let Some(rest) = self.common.after_in(block, key) else {
+            let is_after = key > self.common.of(block);
+            return Some(From::entry(if is_after { block.end } else { 0 }));
+        };
+        let head = number(((head(rest) >> 32) as u32).to_be_bytes());
+        // All are compared, several at a time: that takes less time than to wait for each.
+        let before: u32 = self.heads.iter().map(|&other| u32::from(other < head)).sum();
+        let Some(last) = (before as usize).checked_sub(1) else { return Some(From::entry(0)) };
+        let same = (*self.heads.get(last)? ^ head).leading_zeros() as usize / 8;
+        let known = self.common.len() + same;
+        if self.every == 1 {
+            // It is the one after that. Lengths were compared when the marks were made.
+            let next = self.starts.get(last + 1).filter(|_| before < u32::from(self.len));
+            let at = next.map_or(block.end, |&start| start.into());
+            return Some(From { at, len: usize::MAX, known });
+        }
+        let header = block.header((*self.starts.get(last)?).into())?;
+        let len = header.shared.checked_add(header.rest.len())?;
+        Some(From { at: header.value.end, len, known: known.min(len) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lsm::entry::{Entry, Kind};
+    use crate::lsm::table::block::BlockBuilder;
+
+    fn block(keys: &[Vec<u8>]) -> Block {
+        let mut builder = BlockBuilder::default();
+        for key in keys {
+            builder.add(Entry { key, seq: 1, kind: Kind::Inline, value: b"value" });
+        }
+        Block::open(builder.finish(3, 77), 3, 77).unwrap()
+    }
+
+    /// The search begins behind the last marked key that, cut to a few bytes, is before the other
+    /// one: at the next entry, or behind the mark.
+    #[test]
+    fn the_search_begins_where_that_in_a_list_does() {
+        let mut state = 5_u64;
+        let mut random = move |end: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % end
+        };
+        for round in 0..if cfg!(miri) { 6 } else { 90 } {
+            let key = |random: &mut dyn FnMut(u64) -> u64| {
+                let mut key = vec![7; round % 30];
+                key.extend((0..random(9)).map(|_| random(3) as u8 * 127));
+                key
+            };
+            let mut keys: Vec<_> = (0..1 + random(130)).map(|_| key(&mut random)).collect();
+            keys.sort();
+            let block = block(&keys);
+            let marks = Marks::of(&block).unwrap();
+            assert_eq!(usize::from(marks.every), keys.len().div_ceil(MANY));
+            assert_eq!(usize::from(marks.len), keys.len().div_ceil(marks.every.into()));
+            let all = common(&keys[0], keys.last().unwrap());
+            let cut = |key: &[u8]| {
+                let mut cut = key[all..].to_vec();
+                cut.resize(cut.len().max(BYTES), 0);
+                cut.truncate(BYTES);
+                cut
+            };
+            let start = |at: usize| {
+                let mut place = Place::default();
+                place.nth(&block, at as u32).unwrap();
+                if at < keys.len() { place.start() } else { block.end }
+            };
+            let sought: Vec<_> = (0..50).map(|_| key(&mut random)).collect();
+            for key in sought.iter().chain(&keys) {
+                let From { at, len, known } = marks.begin(&block, key).unwrap();
+                if !key.starts_with(&keys[0][..all]) {
+                    assert_eq!(at, if *key < keys[0] { 0 } else { block.end });
+                    continue;
+                }
+                let marked = (0..keys.len()).step_by(marks.every.into());
+                let Some(last) = marked.rev().find(|&at| cut(&keys[at]) < cut(key)) else {
+                    assert_eq!((at, known), (0, 0));
+                    continue;
+                };
+                assert_eq!(at, start(last + 1));
+                let both = common(&keys[last], key);
+                assert!(len >= keys[last].len());
+                assert!(known == both || known > both && both == keys[last].len());
+            }
+        }
+    }
+
+    #[test]
+    fn keys_in_no_order_have_no_marks() {
+        let keys = [&b"key1"[..], b"key5", b"abc", b"key7"].map(<[u8]>::to_vec);
+        assert!(Marks::of(&block(&keys)).is_none());
+        let keys = [&b"key1"[..], b"key5", b"key3", b"key7"].map(<[u8]>::to_vec);
+        assert!(Marks::of(&block(&keys)).is_none());
+        assert!(Marks::of(&block(&[])).is_none());
+        let long: Vec<_> = (0..9_000_u32).map(|n| n.to_be_bytes().to_vec()).collect();
+        assert!(Marks::of(&block(&long)).is_none(), "places in it need more bits");
     }
 }
