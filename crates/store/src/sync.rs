@@ -10,7 +10,7 @@
 use std::sync::PoisonError;
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(not(shuttle))]
 pub(crate) mod atomic {
@@ -20,12 +20,25 @@ pub(crate) mod atomic {
 }
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use shuttle::sync::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 /// Locks, also after a panic: the data is consistent, since no lock is held while it changes in
 /// several steps.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same for those who only read, side by side.
+#[inline]
+pub(crate) fn read_locked<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same for the one who writes.
+pub(crate) fn write_locked<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(shuttle)]

@@ -42,11 +42,14 @@ impl Iterator {
             return Ok(());
         }
         let Some(place) = &mut self.place else { return Ok(()) };
-        self.shown = NOTHING;
-        if let Some(Here { key, value }) = place.go(to)? {
-            let has_value = value.is_some();
-            self.shown =
-                Shown { is_valid: true, has_value, key, value: value.unwrap_or(Str::NONE) };
+        // After a failure, `on` shows nothing.
+        match place.go(to)? {
+            Some(Here { key, value }) => {
+                let has_value = value.is_some();
+                self.shown =
+                    Shown { is_valid: true, has_value, key, value: value.unwrap_or(Str::NONE) };
+            }
+            None => self.shown = NOTHING,
         }
         Ok(())
     }

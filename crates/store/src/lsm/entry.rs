@@ -108,20 +108,62 @@ impl Entry<'_> {
 /// The order of entries.
 #[inline]
 pub(crate) fn compare(a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
-    a.0.cmp(b.0).then(b.1.cmp(&a.1))
+    order(a.0, b.0).then(b.1.cmp(&a.1))
+}
+
+/// With how many bytes both begin.
+#[inline]
+pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[..len], &b[..len]);
+    let first = |differing: u64| differing.trailing_zeros() as usize / 8;
+    for (at, (one, other)) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).enumerate() {
+        let differing = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differing != 0 {
+            return at * 8 + first(differing);
+        }
+    }
+    // What is left is in the last bytes, of which the first ones may have been compared already.
+    if let (Some(one), Some(other)) = (a.last_chunk(), b.last_chunk()) {
+        let differing = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        return if differing == 0 { len } else { len - 8 + first(differing) };
+    }
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// What follows `prefix` in a key that begins with it.
+#[inline]
+pub(crate) fn after<'k>(prefix: &[u8], key: &'k [u8]) -> Option<&'k [u8]> {
+    let (front, rest) = key.split_at_checked(prefix.len())?;
+    (common(front, prefix) == prefix.len()).then_some(rest)
+}
+
+/// The order of keys, for keys that are short.
+#[inline]
+pub(crate) fn order(a: &[u8], b: &[u8]) -> Ordering {
+    let same = common(a, b);
+    a.get(same).cmp(&b.get(same))
 }
 
 /// The first eight bytes of a key, zeros after its end, as a number that orders like them.
 #[inline]
 pub(crate) fn head(key: &[u8]) -> u64 {
-    key.first_chunk().map_or_else(
-        || {
-            let mut filled = [0; 8];
-            filled[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(filled)
-        },
-        |bytes| u64::from_be_bytes(*bytes),
-    )
+    if let Some(bytes) = key.first_chunk() {
+        return u64::from_be_bytes(*bytes);
+    }
+    // Both ends of what there is, which may overlap.
+    if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
+        let last = u64::from(u32::from_be_bytes(*last)) << (8 * (8 - key.len()));
+        return u64::from(u32::from_be_bytes(*first)) << 32 | last;
+    }
+    key.iter().zip([56, 48, 40]).fold(0, |head, (&byte, shift)| head | u64::from(byte) << shift)
+}
+
+/// The same of the first 24 bytes: several numbers.
+#[inline]
+pub(crate) fn heads(key: &[u8]) -> [u64; 3] {
+    let rest = |from: usize| key.get(from..).unwrap_or_default();
+    [head(key), head(rest(8)), head(rest(16))]
 }
 
 /// The full key of a user's key.
@@ -180,6 +222,34 @@ mod tests {
         let mut entries = [(&b"b"[..], 1), (b"a", 1), (b"a", 9), (b"ab", 5), (b"", 2)];
         entries.sort_by(|a, b| compare(*a, *b));
         assert_eq!(entries, [(&b""[..], 2), (b"a", 9), (b"a", 1), (b"ab", 5), (b"b", 1)]);
+    }
+
+    #[test]
+    fn keys_are_compared_as_lists_of_bytes() {
+        let mut state = 11_u64;
+        let mut random = move |end: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % end
+        };
+        for _ in 0..if cfg!(miri) { 300 } else { 30_000 } {
+            let mut key =
+                |end: u64| (0..random(end)).map(|_| random(24) as u8 / 23).collect::<Vec<u8>>();
+            let (front, rest, other) = (key(30), key(12), key(12));
+            let (a, b) = ([&front[..], &rest].concat(), [&front[..], &other].concat());
+            let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+            assert_eq!(common(&a, &b), same);
+            assert_eq!(order(&a, &b), a.cmp(&b));
+            assert_eq!(after(&a, &b), b.strip_prefix(&a[..]));
+            assert_eq!(after(&front, &b), Some(&other[..]));
+            let filled = |key: &[u8]| {
+                let mut filled = [0; 24];
+                let len = key.len().min(24);
+                filled[..len].copy_from_slice(&key[..len]);
+                filled
+            };
+            assert_eq!(heads(&a).map(u64::to_be_bytes).concat(), filled(&a));
+            assert_eq!(head(&other).to_be_bytes(), filled(&other)[..8]);
+        }
     }
 
     #[test]

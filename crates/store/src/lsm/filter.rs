@@ -42,13 +42,29 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
     const S: u64 = 0xa076_1d64_78bd_642f;
     const T: u64 = 0xe703_7ed1_a0b4_28db;
     let mut state = (key.len() as u64).wrapping_mul(MULTIPLIER);
-    for part in key.chunks(16) {
-        let mut filled = [0; 16];
-        filled[..part.len()].copy_from_slice(part);
-        let both = u128::from_le_bytes(filled);
-        state = fold(both as u64 ^ S, (both >> 64) as u64 ^ state);
+    let mut take = |both: u128| state = fold(both as u64 ^ S, (both >> 64) as u64 ^ state);
+    let (whole, rest) = key.as_chunks::<16>();
+    whole.iter().for_each(|part| take(u128::from_le_bytes(*part)));
+    if !rest.is_empty() {
+        take(filled_up(rest));
     }
     fold(state ^ T, MULTIPLIER)
+}
+
+/// Less than sixteen bytes, filled up with zeros, as a little-endian number.
+#[inline]
+fn filled_up(bytes: &[u8]) -> u128 {
+    let bits = 8 * bytes.len() as u32;
+    // Both ends, which may overlap.
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u128::from(u64::from_le_bytes(*last)) << (bits - 64);
+        return u128::from(u64::from_le_bytes(*first)) | last;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u64::from(u32::from_le_bytes(*last)) << (bits - 32);
+        return u128::from(u64::from(u32::from_le_bytes(*first)) | last);
+    }
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte))
 }
 
 /// The two halves of a product, joined by exclusive or.
@@ -152,6 +168,16 @@ mod tests {
             (0..512).filter(|place| bytes[place / 8] & (1 << (place % 8)) != 0).collect();
         assert_eq!(set, [25, 108, 152, 214, 253, 417]);
         assert_eq!(bytes[BLOCK..], [1, 6, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_filled_up_are_these_bytes() {
+        let bytes: Vec<u8> = (1..16).map(|byte| byte * 17).collect();
+        for len in 0..bytes.len() {
+            let mut filled = [0; 16];
+            filled[..len].copy_from_slice(&bytes[..len]);
+            assert_eq!(filled_up(&bytes[..len]), u128::from_le_bytes(filled));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 use std::cmp::Ordering as Order;
 use std::sync::atomic::Ordering;
 
-use super::entry::{Kind, head};
+use super::entry::{Kind, heads, order};
 use crate::sync::atomic::AtomicU32;
 
 mod arena;
@@ -43,26 +43,30 @@ pub(crate) struct Memtable {
 /// A place in the order of entries.
 #[derive(Clone, Copy)]
 struct Target<'k> {
-    /// [`head`] of the key.
+    /// [`head`](super::entry::head) of the key.
     key_head: u64,
+    /// The same of the bytes after those, and of those after them.
+    more: [u64; 2],
     key: &'k [u8],
     seq: u64,
 }
 
 impl<'k> Target<'k> {
     fn new(key: &'k [u8], seq: u64) -> Self {
-        Self { key_head: head(key), key, seq }
+        let [key_head, more @ ..] = heads(key);
+        Self { key_head, more, key, seq }
     }
 
     /// The place of a node.
     fn of(node: NodeRef<'k>) -> Self {
-        Self { key_head: node.key_head(), key: node.key(), seq: node.seq() }
+        Self::new(node.key(), node.seq())
     }
 
     /// The order of two places.
     fn order(&self, other: &Self) -> Order {
-        let keys = || self.key.cmp(other.key).then_with(|| other.seq.cmp(&self.seq));
-        self.key_head.cmp(&other.key_head).then_with(keys)
+        let keys = || order(self.key, other.key).then_with(|| other.seq.cmp(&self.seq));
+        let heads = self.key_head.cmp(&other.key_head).then(self.more.cmp(&other.more));
+        heads.then_with(keys)
     }
 
     /// How many levels the node of this place is in: one with probability 3/4, two with 3/16, and
@@ -76,11 +80,18 @@ impl<'k> Target<'k> {
         HEIGHT_MAX.min(1 + bits.trailing_zeros() as usize / 2)
     }
 
+    /// The order of another key to this one, whose heads are the same.
+    #[inline]
+    fn order_of_rest(&self, key: &[u8]) -> Order {
+        let [_, second, third] = heads(key);
+        let heads = second.cmp(&self.more[0]).then(third.cmp(&self.more[1]));
+        heads.then_with(|| order(key, self.key))
+    }
+
     /// Whether a node comes before this place.
     #[inline]
     fn is_after(&self, node: NodeRef<'_>) -> bool {
-        let heads = node.key_head().cmp(&self.key_head);
-        match heads.then_with(|| node.key().cmp(self.key)) {
+        match node.key_head().cmp(&self.key_head).then_with(|| self.order_of_rest(node.key())) {
             Order::Less => true,
             Order::Greater => false,
             Order::Equal => node.seq() > self.seq,
@@ -90,18 +101,21 @@ impl<'k> Target<'k> {
 
 /// An entry in memory of its memtable that is not in the order yet.
 pub(crate) struct Made<'m> {
-    /// [`head`] of the key: it is compared again and again.
+    /// [`heads`] of the key: they are compared again and again.
     key_head: u64,
+    more: [u64; 2],
     node: NodeRef<'m>,
 }
 
 impl<'m> Made<'m> {
     fn new(node: NodeRef<'m>) -> Self {
-        Self { key_head: node.key_head(), node }
+        let [key_head, more @ ..] = heads(node.key());
+        Self { key_head, more, node }
     }
 
     fn place(&self) -> Target<'m> {
-        Target { key_head: self.key_head, key: self.node.key(), seq: self.node.seq() }
+        let (key, seq) = (self.node.key(), self.node.seq());
+        Target { key_head: self.key_head, more: self.more, key, seq }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Merging several sorted sources into one. This module knows no file: a source may be a memtable,
 //! a table or a level.
 
-use super::entry::{Entry, compare, head};
+use super::entry::{Entry, compare, heads};
 use super::table::Run;
 use crate::Result;
 
@@ -52,9 +52,6 @@ pub(crate) struct Merge {
     forward: bool,
     /// The place, where it went on from that of the first source before the entry of another one.
     run: Option<Run>,
-    /// Whether the first source was so before the last step, too: then it is worth while to look
-    /// ahead.
-    is_steady: bool,
 }
 
 /// A source that stands on an entry.
@@ -62,12 +59,12 @@ pub(crate) struct Merge {
 struct Standing {
     source: usize,
     /// The beginning of its key, which is nearly always all that has to be compared.
-    head: u64,
+    heads: [u64; 3],
 }
 
 impl Merge {
     pub(crate) fn new(sources: Vec<Box<dyn Source>>) -> Self {
-        Self { sources, order: Vec::new(), forward: true, run: None, is_steady: false }
+        Self { sources, order: Vec::new(), forward: true, run: None }
     }
 
     fn place(&self, source: usize) -> Option<(&[u8], u64)> {
@@ -75,13 +72,13 @@ impl Merge {
     }
 
     fn standing(&self, source: usize) -> Option<Standing> {
-        self.sources[source].entry().map(|entry| Standing { source, head: head(entry.key) })
+        self.sources[source].entry().map(|entry| Standing { source, heads: heads(entry.key) })
     }
 
     /// Whether the entry of `a` comes before that of `b` on the way.
     fn is_ahead(&self, a: Standing, b: Standing) -> bool {
-        if a.head != b.head {
-            return (a.head < b.head) == self.forward;
+        if a.heads != b.heads {
+            return (a.heads < b.heads) == self.forward;
         }
         match (self.place(a.source), self.place(b.source)) {
             (Some(a), Some(b)) => compare(a, b).is_lt() == self.forward,
@@ -101,12 +98,10 @@ impl Merge {
 
     /// Restores the order of the sources after the first one has moved.
     fn put_back(&mut self) {
-        self.is_steady = false;
         let Some((first, others)) = self.order.split_first() else { return };
         match self.standing(first.source) {
             Some(moved) if others.first().is_none_or(|&next| self.is_ahead(moved, next)) => {
                 self.order[0] = moved;
-                self.is_steady = true;
             }
             Some(moved) => {
                 let to = others.partition_point(|&other| self.is_ahead(other, moved));
@@ -119,7 +114,7 @@ impl Merge {
 
     fn all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
         self.order.clear();
-        (self.run, self.is_steady) = (None, false);
+        self.run = None;
         self.sources.iter_mut().try_for_each(|source| f(&mut **source))?;
         self.arrange();
         Ok(())
@@ -137,10 +132,10 @@ impl Merge {
         Ok(())
     }
 
-    /// If the last step stayed in one source, finds out which of its entries follow, up to `end`,
-    /// before one of another source.
+    /// Finds out which entries of the first source follow, up to `end`, before one of another
+    /// source.
     pub(crate) fn look_ahead(&mut self, end: &[u8]) {
-        let Some(first) = self.order.first().filter(|_| self.is_steady) else { return };
+        let Some(first) = self.order.first() else { return };
         let next = self.order.get(1).and_then(|next| self.place(next.source));
         let is_nearer = |next: &&[u8]| if self.forward { *next < end } else { *next > end };
         let limit = next.map(|(key, _)| key).filter(is_nearer).unwrap_or(end);

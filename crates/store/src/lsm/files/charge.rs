@@ -19,6 +19,11 @@ impl Charge {
         Self { directory, part, bytes: 0 }
     }
 
+    /// Whether it stands for any memory.
+    pub(crate) fn is_some(&self) -> bool {
+        self.bytes > 0
+    }
+
     /// From now on it stands for this many bytes: the cache makes room before this returns.
     pub(crate) fn set(&mut self, bytes: usize) {
         let (before, now) = (std::mem::replace(&mut self.bytes, bytes as u64), bytes as u64);

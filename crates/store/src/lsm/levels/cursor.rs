@@ -24,8 +24,10 @@ impl LevelCursor {
             self.cursor = None;
             return Ok(());
         };
-        if self.cursor.is_none() || self.at != at {
-            self.cursor = Some(TableCursor::new(table.open()?, self.pace));
+        match &mut self.cursor {
+            Some(cursor) if self.at != at => cursor.go_over(table.open()?),
+            Some(_) => {}
+            None => self.cursor = Some(TableCursor::new(table.open()?, self.pace)),
         }
         self.at = at;
         self.cursor.as_mut().map_or(Ok(()), f)

@@ -12,7 +12,7 @@ use crate::lsm::files::memory::Part;
 use crate::lsm::files::{Directory, Handle, Name};
 use crate::lsm::log::segment::Identity;
 use crate::lsm::read::fetch;
-use crate::lsm::table::{Finder, Table, TableMeta};
+use crate::lsm::table::{Finder, Lasts, Table, TableMeta};
 use crate::lsm::values::remap::Remap;
 
 /// Levels: tables of level 0 overlap, the newest first; those of others ascend and do not.
@@ -202,13 +202,20 @@ pub(crate) struct Pinned {
     pub(crate) created: u64,
 }
 
+/// A level below the first one that has tables.
+#[derive(Clone)]
+struct Filled {
+    level: usize,
+    lasts: Lasts,
+}
+
 /// Which tables and segments there are.
 #[derive(Clone)]
 pub(crate) struct Version {
     directory: Arc<Directory>,
     levels: [Tables; LEVELS],
     /// The levels below the first one that have tables.
-    filled: Vec<usize>,
+    filled: Vec<Filled>,
     /// Those of all levels with range tombstones.
     ranged: Vec<Arc<TableFile>>,
     segments: BTreeMap<u32, Segment>,
@@ -267,8 +274,21 @@ impl Version {
     }
 
     /// The levels below the first one that have tables.
-    pub(crate) fn filled(&self) -> &[usize] {
-        &self.filled
+    pub(crate) fn filled(&self) -> impl Iterator<Item = usize> {
+        self.filled.iter().map(|filled| filled.level)
+    }
+
+    /// The table that may have a key: of the `nth` level below the first one that has tables.
+    /// `None` if there are fewer.
+    #[inline]
+    pub(crate) fn table_for(&self, nth: usize, key: &[u8]) -> Option<Option<&Arc<TableFile>>> {
+        let Filled { level, lasts } = self.filled.get(nth)?;
+        let tables = &self.levels[*level];
+        let (mut at, may_be) = lasts.around(key);
+        while at < may_be && tables[at].meta.bounds.is_before(key) {
+            at += 1;
+        }
+        Some(tables.get(at))
     }
 
     /// The list itself, to be shared.
@@ -367,7 +387,12 @@ impl Version {
         }
         let ranged = next.tables().map(|(_, table)| table).filter(|table| table.meta.ranges > 0);
         next.ranged = ranged.cloned().collect();
-        next.filled = (1..LEVELS).filter(|&level| !next.levels[level].is_empty()).collect();
+        let filled = (1..LEVELS).filter(|&level| !next.levels[level].is_empty());
+        let filled = filled.map(|level| {
+            let lasts = next.levels[level].iter().map(|table| table.meta.bounds.last.as_slice());
+            Filled { level, lasts: Lasts::of(lasts) }
+        });
+        next.filled = filled.collect();
         next.drop_unused();
         Ok(next)
     }

@@ -156,7 +156,7 @@ impl Parts {
         for table in view.version().level(0) {
             sources.push(Box::new(TableCursor::new(table.open()?, Pace::Searching)));
         }
-        for &level in view.version().filled() {
+        for level in view.version().filled() {
             let tables = Arc::clone(view.version().list(level));
             sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
         }
@@ -409,7 +409,10 @@ impl Cursor {
                 let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
                 if entry.kind != Kind::Tombstone && !hides() {
                     self.standing = Standing::Merge;
-                    self.look_ahead(self.keyspace + 1);
+                    // One that is sought may be all that is wanted.
+                    if is_step {
+                        self.look_ahead(self.keyspace + 1);
+                    }
                     return Ok(());
                 }
                 is_deleted = true;

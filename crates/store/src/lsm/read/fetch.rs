@@ -75,8 +75,7 @@ impl<'v> Wanted<'v> {
     fn open(&self, bytes: &[u8]) -> Result<Cached> {
         match self {
             Self::Block(site) => {
-                let block = site.open(bytes.to_vec())?;
-                Ok(Cached::Block(Arc::new(block.with_heads())))
+                site.open(bytes.to_vec()).map(|block| Cached::Block(Arc::new(block)))
             }
             Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value))),
         }

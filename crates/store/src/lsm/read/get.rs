@@ -6,7 +6,7 @@ use super::fetch::{self, Wanted};
 use super::search::{self, Open, Search, Separated, Value};
 use super::view::View;
 use crate::Result;
-use crate::lsm::entry::{KEYSPACE_BYTES, Kind};
+use crate::lsm::entry::{KEYSPACE_BYTES, Kind, Pointer};
 use crate::lsm::files::cached::Cached;
 use crate::lsm::keyspace::Keyspace;
 
@@ -71,7 +71,7 @@ impl View {
         match kind {
             Kind::Tombstone => Ok(None),
             Kind::Inline => Ok(Some(value.to_vec())),
-            Kind::Separated => match search::separated(self, value)? {
+            Kind::Separated => match search::separated(self, Pointer::decode(value))? {
                 Separated::Held(value) => Ok(Some(value)),
                 Separated::There(place) => {
                     match Wanted::Value(place).get(&self.version().directory().blocks)? {

@@ -11,7 +11,7 @@ use crate::lsm::entry::{Kind, Pointer};
 use crate::lsm::files::cached::Cached;
 use crate::lsm::filter;
 use crate::lsm::levels::version::TableFile;
-use crate::lsm::table::{Block, Finder, Found, Look, TableMeta, look};
+use crate::lsm::table::{Block, Finder, Look, TableMeta, look};
 use crate::lsm::values::place::ValuePlace;
 use crate::lsm::values::vlog;
 use crate::{Error, Result};
@@ -100,23 +100,32 @@ pub(crate) fn show<R>(value: Option<Value>, see: impl FnOnce(Option<&[u8]>) -> R
 }
 
 /// What a search does next.
-enum Next<'v> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
     /// It asks the next source.
     Ask,
-    /// It looks into this block, of the table that it asked last.
-    Look(Arc<Block>),
-    /// It needs this to be read.
-    Read(Wanted<'v>),
+    /// It needs what it wants to be read.
+    Read,
     /// Nothing: it is done.
     Done,
 }
 
-/// What a source says of a key.
-enum Verdict<'f> {
-    /// Nothing.
-    Open,
-    /// Its newest entry; `None`: there is none.
-    Decided(Option<Found<'f>>),
+/// What a block says of a key.
+enum Sight {
+    /// An entry: its sequence number, and what it says.
+    Found(u64, Said),
+    /// There is none.
+    Absent,
+    /// The versions of the key may go on in the next block.
+    Next,
+}
+
+/// What an entry of a block says.
+enum Said {
+    Deleted,
+    Here(Value),
+    /// Where the value stands, if it says that.
+    There(Option<Pointer>),
 }
 
 /// A table that is asked.
@@ -141,13 +150,15 @@ pub(crate) struct Search<'v> {
     /// How many tables of level 0, and levels below it, were searched.
     asked: usize,
     table: Option<Asked<'v>>,
+    /// What is to be read.
+    wanted: Option<Wanted<'v>>,
     value: Option<Value>,
 }
 
 impl<'v> Search<'v> {
     pub(crate) fn new(view: &'v View, open: &'v Open, key: &'v [u8], tag: usize) -> Self {
         let hash = filter::hash(key);
-        Self { view, open, key, tag, hash, asked: 0, table: None, value: None }
+        Self { view, open, key, tag, hash, asked: 0, table: None, wanted: None, value: None }
     }
 
     /// The result, when it is done: its tag and the value.
@@ -155,13 +166,14 @@ impl<'v> Search<'v> {
         (self.tag, self.value)
     }
 
-    fn ask_buffers(&mut self) -> Result<Next<'v>> {
+    fn ask_buffers(&mut self) -> Result<Next> {
         let (view, key) = (self.view, self.key);
         for buffer in view.current.buffers() {
             let cover = buffer.cover(key, view.at);
-            let verdict = decide(buffer.get(key, self.hash, view.at), cover);
-            if let Verdict::Decided(found) = verdict {
-                return self.take(found);
+            match buffer.get(key, self.hash, view.at) {
+                Some((seq, kind, value)) if seq > cover => return self.take(kind, value),
+                None if cover == 0 => {}
+                _ => return Ok(Next::Done),
             }
         }
         Ok(Next::Ask)
@@ -174,124 +186,135 @@ impl<'v> Search<'v> {
         loop {
             let asked = self.asked;
             self.asked += 1;
-            let is_before = |table: &Arc<TableFile>| table.meta.bounds.is_before(self.key);
             let table = match level0.get(asked) {
-                Some(table) => Some(table).filter(|table| self.may_concern(table)),
-                None => {
-                    let tables = version.level(*version.filled().get(asked - level0.len())?);
-                    tables.get(tables.partition_point(is_before))
-                }
+                Some(table) => Some(table),
+                None => version.table_for(asked - level0.len(), self.key)?,
             };
-            let may_have = |table: &&Arc<TableFile>| {
-                let TableMeta { seqs, bounds, .. } = &table.meta;
-                seqs.0 <= self.view.at && !bounds.is_after(self.key) && !bounds.is_before(self.key)
-            };
-            if let Some(table) = table.filter(may_have) {
+            if let Some(table) = table.filter(|table| self.may_concern(table)) {
                 return Some(table);
             }
         }
     }
 
-    /// False if a table surely says nothing of the key. Its bounds are left aside: asking the
-    /// filter takes less time.
+    /// False if a table surely says nothing of the key. Its filter takes less time than its bounds.
     #[inline]
     fn may_concern(&self, table: &TableFile) -> bool {
+        let TableMeta { seqs, bounds, .. } = &table.meta;
         table.kept_finder().is_none_or(|finder| finder.may_concern(self.hash))
+            && seqs.0 <= self.view.at
+            && bounds.contains(self.key)
     }
 
     /// Asks a table that may have the key.
-    fn ask(&mut self, table: &'v TableFile) -> Result<Next<'v>> {
+    fn ask(&mut self, table: &'v TableFile) -> Result<Next> {
         let (cover, number) = self.open.with(table, |finder| {
             let pieces = finder.pieces();
-            let cover = if pieces.is_empty() { 0 } else { pieces.cover(self.key, self.view.at) };
-            let may_hold = finder.may_hold(self.hash);
+            let has_none = pieces.is_empty();
+            let cover = if has_none { 0 } else { pieces.cover(self.key, self.view.at) };
+            // Without range tombstones a filter that is kept was asked already.
+            let may_hold = has_none && table.kept_finder().is_some() || finder.may_hold(self.hash);
             let number = may_hold.then(|| finder.number_of(table.handle(), self.key));
             Ok((cover, number.transpose()?))
         })?;
         match number {
             Some(number) => self.go_to(Asked { table, cover, number }),
-            None => self.take_verdict(decide(None, cover)),
+            None => Ok(after(cover)),
         }
     }
 
     /// Goes to the block of a table to look into; if that is after the last one, the table has no
     /// entry.
-    fn go_to(&mut self, asked: Asked<'v>) -> Result<Next<'v>> {
+    fn go_to(&mut self, asked: Asked<'v>) -> Result<Next> {
         let Asked { table, cover, number } = asked;
         self.table = Some(asked);
-        if let Some(finder) = table.kept_finder() {
-            if let Some(block) = finder.at_hand(number) {
-                return Ok(Next::Look(block));
+        let site = match table.kept_finder() {
+            Some(finder) => {
+                let look = |block: &Arc<Block>| sight(block, self.key, self.view.at);
+                if let Some(sight) = finder.look_at_hand(number, look) {
+                    return self.settle(asked, sight);
+                }
+                finder.site(table.handle(), number)?.map(|site| site.of(finder))
             }
-            if let Some(site) = finder.site(table.handle(), number)? {
-                return Ok(Next::Read(Wanted::Block(site.of(finder))));
-            }
-        } else if let Some(site) =
-            self.open.with(table, |finder| finder.site(table.handle(), number))?
-        {
-            return Ok(Next::Read(Wanted::Block(site)));
-        }
-        self.take_verdict(decide(None, cover))
+            None => self.open.with(table, |finder| finder.site(table.handle(), number))?,
+        };
+        let Some(site) = site else { return Ok(after(cover)) };
+        self.wanted = Some(Wanted::Block(site));
+        Ok(Next::Read)
     }
 
     /// Looks into a block of the table that was asked last.
-    fn look_into(&mut self, block: Arc<Block>) -> Result<Next<'v>> {
+    fn look_into(&mut self, block: &Arc<Block>) -> Result<Next> {
         let Some(asked) = self.table else { return Ok(Next::Ask) };
+        self.settle(asked, sight(block, self.key, self.view.at))
+    }
+
+    /// Goes on after what a block said.
+    #[inline]
+    fn settle(&mut self, asked: Asked<'v>, sight: Result<Sight, &'static str>) -> Result<Next> {
         let Asked { table, cover, number } = asked;
-        let found = match look(&block, self.key, self.view.at) {
-            Ok(Look::Found(found)) => Some(found),
-            Ok(Look::Absent) => None,
-            // The versions of the key may go on in the next block.
-            Ok(Look::Next) => return self.go_to(Asked { number: number + 1, ..asked }),
+        match sight {
+            Ok(Sight::Found(seq, said)) if seq > cover => match said {
+                Said::Deleted => {}
+                Said::Here(value) => self.value = Some(value),
+                Said::There(pointer) => return self.go_to_value(pointer),
+            },
+            Ok(Sight::Found(..)) => {}
+            Ok(Sight::Absent) => return Ok(after(cover)),
+            Ok(Sight::Next) => return self.go_to(Asked { number: number + 1, ..asked }),
             Err(reason) => {
                 let damage = |finder: &Finder| Err(finder.damage(table.handle(), number, reason));
                 return self.open.with(table, damage);
             }
-        };
-        match decide(found, cover) {
-            Verdict::Decided(Some((_, Kind::Inline, value))) => {
-                let at = block.place_of(value);
-                self.value = Some(Value::InBlock(block, at));
-                Ok(Next::Done)
-            }
-            verdict => self.take_verdict(verdict),
-        }
-    }
-
-    /// Asks one source after the other until the key is decided, or something is to be read.
-    fn settle(&mut self, mut next: Next<'v>) -> Result<Option<Wanted<'v>>> {
-        loop {
-            next = match next {
-                Next::Ask => match self.next_table() {
-                    Some(table) => self.ask(table)?,
-                    None => Next::Done,
-                },
-                Next::Look(block) => self.look_into(block)?,
-                Next::Read(wanted) => return Ok(Some(wanted)),
-                Next::Done => return Ok(None),
-            };
-        }
-    }
-
-    fn take_verdict(&mut self, verdict: Verdict<'_>) -> Result<Next<'v>> {
-        match verdict {
-            Verdict::Open => Ok(Next::Ask),
-            Verdict::Decided(found) => self.take(found),
-        }
-    }
-
-    /// Takes the value of an entry, or says where it stands.
-    fn take(&mut self, found: Option<Found<'_>>) -> Result<Next<'v>> {
-        match found {
-            None | Some((_, Kind::Tombstone, _)) => {}
-            Some((_, Kind::Inline, value)) => self.value = Some(Value::Own(value.to_vec())),
-            Some((_, Kind::Separated, value)) => match separated(self.view, value)? {
-                Separated::Held(value) => self.value = Some(Value::Own(value)),
-                Separated::There(place) => return Ok(Next::Read(Wanted::Value(place))),
-            },
         }
         Ok(Next::Done)
     }
+
+    /// Takes the value of an entry of a buffer.
+    fn take(&mut self, kind: Kind, value: &[u8]) -> Result<Next> {
+        match kind {
+            Kind::Tombstone => {}
+            Kind::Inline => self.value = Some(Value::Own(value.to_vec())),
+            Kind::Separated => return self.go_to_value(Pointer::decode(value)),
+        }
+        Ok(Next::Done)
+    }
+
+    /// Goes to a value that an entry points to.
+    fn go_to_value(&mut self, pointer: Option<Pointer>) -> Result<Next> {
+        match separated(self.view, pointer)? {
+            Separated::Held(value) => self.value = Some(Value::Own(value)),
+            Separated::There(place) => {
+                self.wanted = Some(Wanted::Value(place));
+                return Ok(Next::Read);
+            }
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// What a block says of a key, to a reader at `at`.
+#[inline]
+fn sight(block: &Arc<Block>, key: &[u8], at: u64) -> Result<Sight, &'static str> {
+    Ok(match look(block, key, at)? {
+        Look::Found((seq, kind, value)) => {
+            let said = match kind {
+                Kind::Tombstone => Said::Deleted,
+                Kind::Inline => {
+                    Said::Here(Value::InBlock(Arc::clone(block), block.place_of(value)))
+                }
+                Kind::Separated => Said::There(Pointer::decode(value)),
+            };
+            Sight::Found(seq, said)
+        }
+        Look::Absent => Sight::Absent,
+        Look::Next => Sight::Next,
+    })
+}
+
+/// What follows where a source has no entry, and this range tombstone over the key: it hides all
+/// older ones.
+fn after(cover: u64) -> Next {
+    if cover > 0 { Next::Done } else { Next::Ask }
 }
 
 /// A value that an entry points to.
@@ -302,39 +325,34 @@ pub(crate) enum Separated<'v> {
     There(ValuePlace<'v>),
 }
 
-/// The value that an entry points to.
+/// The value that an entry points to, if it has a pointer.
 ///
 /// # Errors
 /// If the entry has no pointer, or one that leads nowhere.
-pub(crate) fn separated<'v>(view: &'v View, value: &[u8]) -> Result<Separated<'v>> {
+pub(crate) fn separated(view: &View, pointer: Option<Pointer>) -> Result<Separated<'_>> {
     let path = &view.version().directory().path;
     let no_pointer = || Error::corrupt_at(path, 0, "an entry of a table has no pointer");
-    let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
-    let place = vlog::find(view.version(), pointer)?;
+    let place = vlog::find(view.version(), pointer.ok_or_else(no_pointer)?)?;
     Ok(place.held().map_or(Separated::There(place), Separated::Held))
 }
 
 impl<'v> Task<'v> for Search<'v> {
     fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted<'v>>> {
-        let next = match got {
+        let mut next = match got {
             None => self.ask_buffers()?,
-            Some(Cached::Block(block)) => Next::Look(block),
+            Some(Cached::Block(block)) => self.look_into(&block)?,
             Some(Cached::Value(value)) => {
                 self.value = Some(Value::Shared(value));
                 Next::Done
             }
             Some(Cached::Table(_)) => Next::Ask,
         };
-        self.settle(next)
-    }
-}
-
-/// What a source with this entry and this range tombstone over the key says: it hides all older
-/// ones.
-fn decide(found: Option<Found<'_>>, cover: u64) -> Verdict<'_> {
-    match found {
-        Some(found) => Verdict::Decided((found.0 > cover).then_some(found)),
-        None if cover > 0 => Verdict::Decided(None),
-        None => Verdict::Open,
+        while next == Next::Ask {
+            next = match self.next_table() {
+                Some(table) => self.ask(table)?,
+                None => Next::Done,
+            };
+        }
+        Ok(self.wanted.take())
     }
 }

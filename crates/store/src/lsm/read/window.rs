@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::search::{self, Separated};
 use super::view::View;
-use crate::lsm::entry::Kind;
+use crate::lsm::entry::{Kind, Pointer};
 use crate::lsm::files::Directory;
 use crate::lsm::files::cached::Cached;
 use crate::lsm::files::charge::Charge;
@@ -120,9 +120,7 @@ impl Window {
     /// Adds an entry after the others.
     pub(crate) fn add(&mut self, key: Vec<u8>, kind: Kind, value: Vec<u8>) {
         let of_value = match kind {
-            Kind::Separated => {
-                crate::lsm::entry::Pointer::decode(&value).map_or(0, |p| p.len as usize)
-            }
+            Kind::Separated => Pointer::decode(&value).map_or(0, |p| p.len as usize),
             Kind::Inline | Kind::Tombstone => value.len(),
         };
         self.bytes += of_value + key.len() + ENTRY_BYTES;
@@ -187,7 +185,7 @@ fn missing<'v>(entries: &mut VecDeque<Pending>, view: &'v View) -> Result<Vec<Mi
     let mut missing = Vec::new();
     for (at, entry) in entries.iter_mut().enumerate() {
         let Content::Pointer(pointer) = &entry.value else { continue };
-        match search::separated(view, pointer)? {
+        match search::separated(view, Pointer::decode(pointer))? {
             Separated::Held(value) => entry.value = Content::Here(value),
             Separated::There(place) => match view.version().directory().blocks.peek(place.key()) {
                 Some(Cached::Value(value)) => entry.value = Content::Here(value.to_vec()),

@@ -81,6 +81,12 @@ impl Ahead {
         ahead
     }
 
+    /// Begins anew in another file.
+    pub(super) fn go_over(&mut self, handle: &Arc<Handle>, end: u64) {
+        self.clear();
+        (self.handle, self.end) = (Arc::clone(handle), end);
+    }
+
     /// Takes over how far the cursor of the previous table has read ahead.
     pub(super) fn follow(&mut self, before: &Self) {
         (self.bytes, self.is_steady) = (before.bytes, before.is_steady);
@@ -88,8 +94,11 @@ impl Ahead {
 
     /// Lets go of what was read: the cursor goes on somewhere else.
     pub(super) fn clear(&mut self) {
-        (self.here, self.next) = (None, None);
-        self.charge.set(0);
+        // Memory is charged before something is read into it.
+        if self.charge.is_some() {
+            (self.here, self.next) = (None, None);
+            self.charge.set(0);
+        }
         self.is_steady = self.is_whole;
         self.bytes = if self.is_whole { self.bytes_max } else { BYTES_MIN.min(self.bytes_max) };
     }

@@ -5,17 +5,17 @@
 use std::sync::Arc;
 
 use super::block::{Block, Home};
-use crate::sync::{Mutex, locked};
+use crate::sync::{RwLock, read_locked, write_locked};
 
 /// The blocks by their numbers.
 pub(crate) struct AtHand {
-    slots: Box<[Mutex<Option<Arc<Block>>>]>,
+    slots: Box<[RwLock<Option<Arc<Block>>>]>,
 }
 
 impl AtHand {
     /// For a table with this many blocks, none of which is there.
     pub(super) fn new(blocks: usize) -> Arc<Self> {
-        Arc::new(Self { slots: (0..blocks).map(|_| Mutex::new(None)).collect() })
+        Arc::new(Self { slots: (0..blocks).map(|_| RwLock::new(None)).collect() })
     }
 
     /// Bytes of memory that it takes besides the blocks.
@@ -23,12 +23,14 @@ impl AtHand {
         size_of_val(&*self.slots)
     }
 
-    /// The block with that number, if it is there.
+    /// Calls `f` with the block with that number, if it is there. Nobody is kept from reading it
+    /// meanwhile; `f` must not wait for anything.
     #[inline]
-    pub(crate) fn get(&self, number: usize) -> Option<Arc<Block>> {
-        let block = locked(self.slots.get(number)?).clone()?;
+    pub(super) fn with<R>(&self, number: usize, f: impl FnOnce(&Arc<Block>) -> R) -> Option<R> {
+        let slot = read_locked(self.slots.get(number)?);
+        let block = slot.as_ref()?;
         block.stay().note_use();
-        Some(block)
+        Some(f(block))
     }
 
     /// Has a block that the cache gave at hand, as long as the cache keeps it.
@@ -38,7 +40,7 @@ impl AtHand {
         if !block.stay().settle(&home, number) {
             return;
         }
-        let mut slot = locked(slot);
+        let mut slot = write_locked(slot);
         // If it leaves the cache after this, it leaves the slot once that is not locked any more.
         if block.stay().is_kept() {
             *slot = Some(Arc::clone(block));
@@ -49,7 +51,7 @@ impl AtHand {
 impl Home for AtHand {
     fn let_go(&self, number: usize) {
         if let Some(slot) = self.slots.get(number) {
-            let out = locked(slot).take();
+            let out = write_locked(slot).take();
             drop(out);
         }
     }

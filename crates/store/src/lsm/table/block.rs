@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::entry::{Entry, Kind, compare};
+use super::super::entry::{Entry, Kind, common, compare};
 use super::super::varint::{self, Reader};
 use crate::checksum::crc32c;
 use crate::coding::u32_at;
@@ -125,10 +125,9 @@ pub(crate) struct Block {
     end: usize,
     restarts: usize,
     count: u32,
-    /// Those of the keys at restarts.
-    heads: Heads,
-    /// Those of more keys, for a block that is looked into again.
-    more: OnceLock<Marks>,
+    /// The beginnings of its keys, for a block that is looked into again. They stand in here, so
+    /// that a search waits for memory once less.
+    marks: OnceLock<Marks>,
     was_searched: AtomicBool,
     /// Whether the cache has it, and where else it is found then.
     stay: Stay,
@@ -176,21 +175,14 @@ impl Block {
         let restarts = u32_at(&bytes, tail) as usize;
         let end = restarts.checked_mul(4).and_then(|len| tail.checked_sub(len));
         let end = end.ok_or("a block has more restarts than bytes")?;
-        let (count, heads) = (u32_at(&bytes, tail + 4), Heads::default());
-        let (more, was_searched) = (OnceLock::new(), AtomicBool::new(false));
-        let stay = Stay::default();
-        Ok(Self { bytes, end, restarts, count, heads, more, was_searched, stay })
+        let count = u32_at(&bytes, tail + 4);
+        let (marks, was_searched) = (OnceLock::new(), AtomicBool::new(false));
+        Ok(Self { bytes, end, restarts, count, marks, was_searched, stay: Stay::default() })
     }
 
     /// The block of bytes that a builder made just now.
     pub(crate) fn written(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes.to_vec()).ok()
-    }
-
-    /// The block, made quick to search.
-    pub(crate) fn with_heads(mut self) -> Self {
-        self.heads = Heads::of_restarts(&self).unwrap_or_default();
-        self
     }
 
     /// Whether the cache has it, and where else it is found then.
@@ -226,18 +218,19 @@ impl Block {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.len() + self.heads.memory() + Marks::memory(self)
+        self.bytes.len() + size_of::<Marks>()
     }
 
-    /// The beginnings of more keys, once it was searched before: most blocks are read for one
+    /// The beginnings of its keys, once it was searched before: most blocks are read for one
     /// search.
     #[inline]
-    fn more(&self) -> Option<&Marks> {
+    fn marks(&self) -> Option<&Marks> {
         if !self.was_searched.load(Relaxed) {
             self.was_searched.store(true, Relaxed);
             return None;
         }
-        Some(self.more.get_or_init(|| Marks::of(self).unwrap_or_default()))
+        let marks = self.marks.get_or_init(|| Marks::of(self).unwrap_or_default());
+        (!marks.is_empty()).then_some(marks)
     }
 
     /// The first entry that is not before (`key`, `seq`); `None` if all are.
@@ -247,14 +240,14 @@ impl Block {
     #[inline]
     pub(crate) fn find(&self, key: &[u8], seq: u64) -> Result<Option<Spot>, &'static str> {
         let find = || {
-            if let Some((start, same)) = self.more().and_then(|more| more.before(self, key)) {
-                let Header { shared, rest, value, .. } = self.header(start)?;
-                let len = shared.checked_add(rest.len())?;
-                return self.find_from(value.end, (len, same.min(len)), key, seq);
-            }
-            let restart = self.restart_to(key, seq).ok()?;
-            let from = restart.map_or(0, |restart| self.restart(restart));
-            self.find_from(from, (0, 0), key, seq)
+            let from = match self.marks() {
+                Some(marks) => marks.begin(self, key)?,
+                None => {
+                    let restart = self.restart_to(key, seq).ok()?;
+                    From::entry(restart.map_or(0, |restart| self.restart(restart)))
+                }
+            };
+            self.find_from(from, key, seq)
         };
         find().ok_or(MALFORMED)
     }
@@ -262,8 +255,7 @@ impl Block {
     /// The last restart whose entry is before (`key`, `seq`).
     #[inline]
     fn restart_to(&self, key: &[u8], seq: u64) -> Result<Option<usize>, &'static str> {
-        // Restarts of which nothing is known may all be before it.
-        let (mut low, mut high) = self.heads.around(self, key).unwrap_or((0, self.restarts));
+        let (mut low, mut high) = (0, self.restarts);
         while low < high {
             let middle = (low + high) / 2;
             let before = match self.at_restart(middle)? {
@@ -277,16 +269,10 @@ impl Block {
 
     /// The same from an entry on, with no key put together: of an entry that shares more with the
     /// one before than that one shares with `key`, the order to `key` is the same. The entry before
-    /// the first one is before `key`; it is given by the length of its key, and by how much of that
-    /// is the beginning of `key`. `None` if the entries make no sense.
+    /// the first one is before `key`. `None` if the entries make no sense.
     #[inline]
-    fn find_from(
-        &self,
-        mut at: usize,
-        (mut len, mut known): (usize, usize),
-        key: &[u8],
-        seq: u64,
-    ) -> Option<Option<Spot>> {
+    fn find_from(&self, from: From, key: &[u8], seq: u64) -> Option<Option<Spot>> {
+        let From { mut at, mut len, mut known } = from;
         while at < self.end {
             let Header { shared, rest, value, tag } = self.header(at)?;
             if shared > len {
@@ -378,25 +364,26 @@ impl Block {
 
     #[inline]
     fn restart(&self, index: usize) -> usize {
-        let read = || u32_at(&self.bytes, self.end + 4 * index) as usize;
-        self.heads.start(index).unwrap_or_else(read)
+        u32_at(&self.bytes, self.end + 4 * index) as usize
     }
 }
 
-/// With how many bytes both begin.
-#[inline]
-fn common(a: &[u8], b: &[u8]) -> usize {
-    let len = a.len().min(b.len());
-    let (a, b) = (&a[..len], &b[..len]);
-    let (eights, others) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    for (at, (one, other)) in eights.iter().zip(others).enumerate() {
-        let differing = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
-        if differing != 0 {
-            return at * 8 + differing.trailing_zeros() as usize / 8;
-        }
+/// Where a search among entries begins.
+#[derive(Clone, Copy, Debug)]
+struct From {
+    /// Where the first of them begins.
+    at: usize,
+    /// The length of the key before it, at least,
+    len: usize,
+    /// and how many of its bytes are the beginning of the key that is sought, as far as it goes.
+    known: usize,
+}
+
+impl From {
+    /// From an entry with a whole key on.
+    fn entry(at: usize) -> Self {
+        Self { at, len: 0, known: 0 }
     }
-    let from = eights.len() * 8;
-    from + a[from..].iter().zip(&b[from..]).take_while(|(a, b)| a == b).count()
 }
 
 /// What is said of a block with a right checksum whose entries make no sense.

@@ -134,7 +134,7 @@ impl TableBuilder {
         let Some(directory) = self.out.directory() else { return };
         let key = BlockKey { file: u64::from(self.number), offset };
         directory.blocks.offer(key, bytes.len() as u64, || {
-            Block::written(bytes).map(|block| Cached::Block(Arc::new(block.with_heads())))
+            Block::written(bytes).map(|block| Cached::Block(Arc::new(block)))
         });
     }
 

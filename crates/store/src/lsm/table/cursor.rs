@@ -57,6 +57,13 @@ impl TableCursor {
         Self { table, pace, number: 0, block, place, rows, row, steps: 0, ahead }
     }
 
+    /// Goes over to another table of the same store, in the memory that it has; it stands nowhere.
+    pub(crate) fn go_over(&mut self, table: Table) {
+        self.rest();
+        self.ahead.go_over(&table.handle, table.finder.data_end);
+        self.table = table;
+    }
+
     /// Loads the block with that number; whether there is one.
     fn load(&mut self) -> Result<bool> {
         let number = self.number;

@@ -1,5 +1,6 @@
 //! What is known of a table without opening it: its line in the manifest. This module is pure data.
 
+use super::super::entry::order;
 use super::super::varint::{self, Reader};
 
 /// The keys that a table may hold something about.
@@ -16,7 +17,8 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// Whether all of it lies before `key`.
     pub(crate) fn is_before(&self, key: &[u8]) -> bool {
-        if self.excludes_last { self.last.as_slice() <= key } else { self.last.as_slice() < key }
+        let order = order(&self.last, key);
+        if self.excludes_last { order.is_le() } else { order.is_lt() }
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
@@ -24,7 +26,7 @@ impl Bounds {
     }
 
     pub(crate) fn is_after(&self, key: &[u8]) -> bool {
-        self.first.as_slice() > key
+        order(&self.first, key).is_gt()
     }
 
     pub(crate) fn overlaps(&self, other: &Self) -> bool {

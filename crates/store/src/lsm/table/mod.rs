@@ -1,6 +1,7 @@
 //! Tables: sorted files that never change. `block` is one block as bytes, `build` writes a table,
 //! `read` reads one, `cursor` goes through it, `ahead` reads ahead of that, `at_hand` has the
-//! blocks that the cache has, `meta` is what the manifest says of a table.
+//! blocks that the cache has, `meta` is what the manifest says of a table, `lasts` are the last
+//! keys of the tables of a level.
 //!
 //! ```text
 //! data block | ... | range tombstones | filter | index block | footer
@@ -12,6 +13,7 @@ mod block;
 mod build;
 mod cursor;
 mod finder;
+mod lasts;
 mod meta;
 mod read;
 mod survey;
@@ -20,8 +22,9 @@ pub(crate) use block::{Block, Place, Run};
 pub(crate) use build::TableBuilder;
 pub(crate) use cursor::{Pace, TableCursor};
 pub(crate) use finder::Finder;
+pub(crate) use lasts::Lasts;
 pub(crate) use meta::{Bounds, Reference, TableMeta};
-pub(crate) use read::{Found, Look, Site, Table, look};
+pub(crate) use read::{Look, Site, Table, look};
 pub(crate) use survey::survey;
 
 use super::varint::{self, Reader};

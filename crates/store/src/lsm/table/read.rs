@@ -55,7 +55,7 @@ impl Finder {
         let index = read_block(handle, meta.number, footer.index, at)?;
         let lines = match index.count() {
             0 => Some(Heads::default()),
-            _ => Heads::of_every(1, &index),
+            _ => Heads::of(&index),
         };
         let no_index = || damaged(handle, footer.index.offset, NO_INDEX);
         let lines = lines.ok_or_else(no_index)?;
@@ -133,7 +133,17 @@ impl Finder {
     /// The block with that number, if the cache has it and it was asked for before.
     #[inline]
     pub(crate) fn at_hand(&self, number: usize) -> Option<Arc<Block>> {
-        self.at_hand.get(number)
+        self.at_hand.with(number, Arc::clone)
+    }
+
+    /// The same, looked into where it is: that waits for memory less.
+    #[inline]
+    pub(crate) fn look_at_hand<R>(
+        &self,
+        number: usize,
+        look: impl FnOnce(&Arc<Block>) -> R,
+    ) -> Option<R> {
+        self.at_hand.with(number, look)
     }
 
     /// The block after another one.

@@ -13,6 +13,10 @@ fn block(len: usize) -> Arc<Block> {
     Arc::new(Block::open(builder.finish(3, 77), 3, 77).unwrap())
 }
 
+fn get(at_hand: &AtHand, number: usize) -> Option<Arc<Block>> {
+    at_hand.with(number, Arc::clone)
+}
+
 fn key(offset: u64) -> BlockKey {
     BlockKey { file: 1, offset }
 }
@@ -26,21 +30,21 @@ fn a_block_leaves_with_the_caches_reference() {
     let (blocks, at_hand) = (Blocks::new(10_000), AtHand::new(3));
     let (one, other) = (block(1_000), block(8_000));
     at_hand.put(0, &one);
-    assert!(at_hand.get(0).is_none(), "the cache does not have it");
+    assert!(get(&at_hand, 0).is_none(), "the cache does not have it");
     keep(&blocks, 0, &one);
     at_hand.put(0, &one);
     at_hand.put(3, &one);
-    assert!(Arc::ptr_eq(&at_hand.get(0).unwrap(), &one));
-    assert!(at_hand.get(1).is_none() && at_hand.get(3).is_none());
+    assert!(Arc::ptr_eq(&get(&at_hand, 0).unwrap(), &one));
+    assert!(get(&at_hand, 1).is_none() && get(&at_hand, 3).is_none());
     assert!(one.stay().take_use() && !one.stay().take_use());
     keep(&blocks, 1, &other);
     keep(&blocks, 2, &block(1_500));
     assert!(blocks.peek(key(0)).is_none());
-    assert!(at_hand.get(0).is_none());
+    assert!(get(&at_hand, 0).is_none());
     assert_eq!(Arc::strong_count(&one), 1);
     // Who still has it from the cache does not bring it back.
     at_hand.put(0, &one);
-    assert!(at_hand.get(0).is_none());
+    assert!(get(&at_hand, 0).is_none());
 }
 
 #[test]
@@ -53,7 +57,7 @@ fn removing_a_block_or_its_table_lets_go_of_it() {
     // One that is opened a second time has other places.
     let again = AtHand::new(3);
     again.put(2, &block);
-    assert!(again.get(2).is_none());
+    assert!(get(&again, 2).is_none());
     blocks.remove(key(5));
     assert_eq!(Arc::strong_count(&block), 1);
     keep(&blocks, 6, &block);
@@ -72,7 +76,7 @@ fn a_use_counts_as_a_hit() {
     keep(&blocks, 1, &other);
     at_hand.put(0, &used);
     for at in 2..12 {
-        assert!(at_hand.get(0).is_some());
+        assert!(get(&at_hand, 0).is_some());
         keep(&blocks, at, &block(3_000));
     }
     assert!(!other.stay().is_kept());

@@ -1,21 +1,23 @@
-//! The beginnings of some keys of a block as numbers in a list, for blocks that are searched often:
-//! most steps of a search need no more.
+//! The beginnings of the keys of a block as numbers in a list: most steps of a search need no more.
+//! There are those of the index of a table, and those of a block that is looked into again and
+//! again, which are searched without branches.
 
 use std::ops::Range;
 
-use super::{Block, Place, common};
-use crate::lsm::entry::head;
+use super::{Block, From, Place};
+use crate::lsm::entry::{after, common, head};
 
 /// The most bytes at the beginning of all keys that are copied.
 const COPY: usize = 24;
-/// One in this many keys has a mark.
-const EVERY: usize = 2;
+/// There are this many marks at most: one for each entry of a block where that is enough, else for
+/// every second one, and so on.
+const MANY: usize = 48;
 /// So many bytes of a key count, after those that all keys begin with.
 const BYTES: usize = size_of::<i32>();
 
 /// What all keys of a block begin with.
 #[derive(Debug, Default)]
-struct Common {
+pub(super) struct Common {
     /// Where it stands in the block,
     at: Range<usize>,
     /// and a copy, if it is short: to read it in the block takes longer.
@@ -24,7 +26,7 @@ struct Common {
 
 impl Common {
     /// `bytes` stand in the block.
-    fn new(block: &Block, bytes: &[u8]) -> Self {
+    pub(super) fn new(block: &Block, bytes: &[u8]) -> Self {
         let mut copy = [0; COPY];
         if let Some(copy) = copy.get_mut(..bytes.len()) {
             copy.copy_from_slice(bytes);
@@ -32,10 +34,20 @@ impl Common {
         Self { at: block.place_of(bytes), copy }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.at.len()
+    }
+
     #[inline]
-    fn of<'b>(&'b self, block: &'b Block) -> &'b [u8] {
+    pub(super) fn of<'b>(&'b self, block: &'b Block) -> &'b [u8] {
         let few = self.copy.get(..self.at.len());
         few.unwrap_or_else(|| block.at(&self.at))
+    }
+
+    /// What follows it in a key that begins with it.
+    #[inline]
+    pub(super) fn after_in<'k>(&self, block: &Block, key: &'k [u8]) -> Option<&'k [u8]> {
+        after(self.of(block), key)
     }
 }
 
@@ -43,40 +55,29 @@ impl Common {
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     common: Common,
-    /// The beginning of each after those; and where its entry begins. Empty if they were not asked
-    /// for, or if the keys make no sense.
-    numbers: Box<[(u64, u32)]>,
+    /// The beginning of each after those. Empty if the keys make no sense.
+    numbers: Box<[u64]>,
+    /// Where the entry of each begins.
+    starts: Box<[u32]>,
 }
 
 impl Heads {
-    /// Those of the keys at restarts. `None` if the restarts make no sense.
-    pub(super) fn of_restarts(block: &Block) -> Option<Self> {
-        let key = |index| Some(block.at_restart(index).ok()??.0);
-        let (first, last) = (key(0)?, key(block.restarts.checked_sub(1)?)?);
-        let common = &first[..common(first, last)];
-        let number =
-            |index| Some((head(key(index)?.strip_prefix(common)?), block.restart(index) as u32));
-        let numbers: Option<Box<[_]>> = (0..block.restarts).map(number).collect();
-        Some(Self { common: Common::new(block, common), numbers: numbers? })
-    }
-
-    /// Those of every so many keys. `None` if the entries make no sense.
-    pub(crate) fn of_every(every: usize, block: &Block) -> Option<Self> {
+    /// Those of all keys. `None` if the entries make no sense.
+    pub(crate) fn of(block: &Block) -> Option<Self> {
         let first = block.at_restart(0).ok()??.0;
         let mut place = Place::default();
         place.last(block).ok()?;
         let common = &first[..common(first, place.entry(block)?.key)];
-        let mut numbers = Vec::with_capacity(block.entries_max() / every + 1);
-        let mut count = 0;
+        let many = block.entries_max();
+        let (mut numbers, mut starts) = (Vec::with_capacity(many), Vec::with_capacity(many));
         place.first(block).ok()?;
         while let Some(entry) = place.entry(block) {
-            if count % every == 0 {
-                numbers.push((head(entry.key.strip_prefix(common)?), place.start() as u32));
-            }
-            count += 1;
+            numbers.push(head(entry.key.strip_prefix(common)?));
+            starts.push(place.start() as u32);
             place.next(block).ok()?;
         }
-        Some(Self { common: Common::new(block, common), numbers: numbers.into() })
+        let common = Common::new(block, common);
+        Some(Self { common, numbers: numbers.into(), starts: starts.into() })
     }
 
     /// How many of the keys are before `key` for certain, and how many may be. `None` if nothing is
@@ -86,14 +87,14 @@ impl Heads {
         if self.numbers.is_empty() {
             return None;
         }
-        let common = self.common.of(block);
-        let Some(rest) = key.strip_prefix(common) else {
-            let side = if key < common { 0 } else { self.numbers.len() };
+        let Some(rest) = self.common.after_in(block, key) else {
+            let is_before = key < self.common.of(block);
+            let side = if is_before { 0 } else { self.numbers.len() };
             return Some((side, side));
         };
         let head = head(rest);
-        let low = self.numbers.partition_point(|number| number.0 < head);
-        let same = self.numbers[low..].iter().take_while(|number| number.0 == head).count();
+        let low = self.numbers.partition_point(|&number| number < head);
+        let same = self.numbers[low..].iter().take_while(|&&number| number == head).count();
         Some((low, low + same))
     }
 
@@ -103,23 +104,34 @@ impl Heads {
 
     /// Where the entry of a key begins; `None` after the last one.
     pub(crate) fn start(&self, index: usize) -> Option<usize> {
-        self.numbers.get(index).map(|number| number.1 as usize)
+        self.starts.get(index).map(|&start| start as usize)
     }
 
     pub(crate) fn memory(&self) -> usize {
-        size_of_val(&*self.numbers)
+        size_of_val(&*self.numbers) + size_of_val(&*self.starts)
     }
 }
 
-/// The beginnings of every second key of a block, in a form that is searched without branches: for
-/// blocks that are looked into again and again.
-#[derive(Debug, Default)]
-pub(crate) struct Marks {
+/// The beginnings of keys of a block that is looked into again, in their order.
+#[derive(Debug)]
+pub(super) struct Marks {
     common: Common,
-    /// The beginning of each after those. They are numbers with a sign, which compare in groups.
-    heads: Box<[i32]>,
-    /// Where its entry begins. There are none if the keys make no sense, or the block is long.
-    starts: Box<[u16]>,
+    /// One in this many keys has a mark.
+    every: u16,
+    /// How many there are: none if the keys make no sense, or the block is long.
+    len: u16,
+    /// Where the entry of each begins.
+    starts: [u16; MANY],
+    /// The beginning of each after what is common. They are numbers with a sign, which compare in
+    /// groups; those that are not there are as high as can be.
+    heads: [i32; MANY],
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        let (starts, heads) = ([0; MANY], [i32::MAX; MANY]);
+        Self { common: Common::default(), every: 1, len: 0, starts, heads }
+    }
 }
 
 /// A number that orders like these bytes.
@@ -135,53 +147,76 @@ impl Marks {
         let mut place = Place::default();
         place.last(block).ok()?;
         let common = &first[..common(first, place.entry(block)?.key)];
-        let many = block.entries_max() / EVERY + 1;
-        let (mut heads, mut starts) = (Vec::with_capacity(many), Vec::with_capacity(many));
-        let (mut bytes, mut at, mut count) = ([0; BYTES], 0, 0_usize);
+        let every = block.entries_max().div_ceil(MANY).max(1);
+        let mut marks = Self { every: u16::try_from(every).ok()?, ..Self::default() };
+        marks.common = Common::new(block, common);
+        let (mut bytes, mut at, mut count, mut len) = ([0; BYTES], 0, 0_usize, 0);
         while at < block.end {
             let header = block.header(at)?;
             let (shared, rest) = (header.shared, &block.bytes[header.rest]);
+            if shared > len {
+                return None;
+            }
+            len = shared + rest.len();
             // What is not shared of the common beginning must be there again.
-            let rest_at = match common.get(shared..) {
+            let (from, rest) = match common.get(shared..) {
                 Some(missing) => rest.strip_prefix(missing).map(|rest| (0, rest))?,
                 None => (shared - common.len(), rest),
             };
-            if let (from, rest) = rest_at
-                && from < BYTES
-            {
+            if from < BYTES {
                 let len = rest.len().min(BYTES - from);
                 bytes[from..from + len].copy_from_slice(&rest[..len]);
                 bytes[from + len..].fill(0);
             }
-            if count % EVERY == 0 {
-                heads.push(number(bytes));
-                starts.push(at as u16);
+            if count.is_multiple_of(every) {
+                marks.add(at as u16, number(bytes))?;
             }
             count += 1;
             at = header.value.end;
         }
-        let common = Common::new(block, common);
-        Some(Self { common, heads: heads.into(), starts: starts.into() })
+        Some(marks)
     }
 
-    /// The last of the keys that is before `key` for certain: where its entry begins, and with how
-    /// many bytes it and `key` both begin, if it has that many.
+    /// Adds one; `None` if there is no room for it, or it comes before the last one.
+    fn add(&mut self, start: u16, head: i32) -> Option<()> {
+        let at = usize::from(self.len);
+        let before = at.checked_sub(1).map(|before| self.heads[before]);
+        if before.is_some_and(|before| before > head) {
+            return None;
+        }
+        *self.heads.get_mut(at)? = head;
+        self.starts[at] = start;
+        self.len += 1;
+        Some(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the search for a key begins: all entries before that come before it. `None` if the
+    /// entry there makes no sense.
     #[inline]
-    pub(super) fn before(&self, block: &Block, key: &[u8]) -> Option<(usize, usize)> {
-        let common = self.common.of(block);
-        let rest = key.strip_prefix(common)?;
+    pub(super) fn begin(&self, block: &Block, key: &[u8]) -> Option<From> {
+        let Some(rest) = self.common.after_in(block, key) else {
+            let is_after = key > self.common.of(block);
+            return Some(From::entry(if is_after { block.end } else { 0 }));
+        };
         let head = number(((head(rest) >> 32) as u32).to_be_bytes());
         // All are compared, several at a time: that takes less time than to wait for each.
         let before: u32 = self.heads.iter().map(|&other| u32::from(other < head)).sum();
-        let at = (before as usize).checked_sub(1)?;
-        let (other, start) = (*self.heads.get(at)?, *self.starts.get(at)?);
-        let same = (other ^ head).leading_zeros() as usize / 8;
-        Some((start.into(), common.len() + same))
-    }
-
-    /// Bytes of memory that those of a block take at most.
-    pub(super) fn memory(block: &Block) -> usize {
-        (block.entries_max() / EVERY + 1) * (size_of::<i32>() + size_of::<u16>())
+        let Some(last) = (before as usize).checked_sub(1) else { return Some(From::entry(0)) };
+        let same = (*self.heads.get(last)? ^ head).leading_zeros() as usize / 8;
+        let known = self.common.len() + same;
+        if self.every == 1 {
+            // It is the one after that. Lengths were compared when the marks were made.
+            let next = self.starts.get(last + 1).filter(|_| before < u32::from(self.len));
+            let at = next.map_or(block.end, |&start| start.into());
+            return Some(From { at, len: usize::MAX, known });
+        }
+        let header = block.header((*self.starts.get(last)?).into())?;
+        let len = header.shared.checked_add(header.rest.len())?;
+        Some(From { at: header.value.end, len, known: known.min(len) })
     }
 }
 
@@ -199,24 +234,27 @@ mod tests {
         Block::open(builder.finish(3, 77), 3, 77).unwrap()
     }
 
-    /// It is the last one in the list whose key, cut to a few bytes, is before the other one.
+    /// The search begins behind the last marked key that, cut to a few bytes, is before the other
+    /// one: at the next entry, or behind the mark.
     #[test]
-    fn the_mark_before_a_key_is_that_of_a_list() {
+    fn the_search_begins_where_that_in_a_list_does() {
         let mut state = 5_u64;
         let mut random = move |end: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) % end
         };
-        for round in 0..60 {
+        for round in 0..if cfg!(miri) { 6 } else { 90 } {
             let key = |random: &mut dyn FnMut(u64) -> u64| {
                 let mut key = vec![7; round % 30];
                 key.extend((0..random(9)).map(|_| random(3) as u8 * 127));
                 key
             };
-            let mut keys: Vec<_> = (0..1 + random(100)).map(|_| key(&mut random)).collect();
+            let mut keys: Vec<_> = (0..1 + random(130)).map(|_| key(&mut random)).collect();
             keys.sort();
             let block = block(&keys);
             let marks = Marks::of(&block).unwrap();
+            assert_eq!(usize::from(marks.every), keys.len().div_ceil(MANY));
+            assert_eq!(usize::from(marks.len), keys.len().div_ceil(marks.every.into()));
             let all = common(&keys[0], keys.last().unwrap());
             let cut = |key: &[u8]| {
                 let mut cut = key[all..].to_vec();
@@ -224,19 +262,27 @@ mod tests {
                 cut.truncate(BYTES);
                 cut
             };
+            let start = |at: usize| {
+                let mut place = Place::default();
+                place.nth(&block, at as u32).unwrap();
+                if at < keys.len() { place.start() } else { block.end }
+            };
             let sought: Vec<_> = (0..50).map(|_| key(&mut random)).collect();
             for key in sought.iter().chain(&keys) {
-                let Some((start, same)) = marks.before(&block, key) else {
-                    let is_outside = !key.starts_with(&keys[0][..all]);
-                    assert!(is_outside || cut(&keys[0]) >= cut(key));
+                let From { at, len, known } = marks.begin(&block, key).unwrap();
+                if !key.starts_with(&keys[0][..all]) {
+                    assert_eq!(at, if *key < keys[0] { 0 } else { block.end });
+                    continue;
+                }
+                let marked = (0..keys.len()).step_by(marks.every.into());
+                let Some(last) = marked.rev().find(|&at| cut(&keys[at]) < cut(key)) else {
+                    assert_eq!((at, known), (0, 0));
                     continue;
                 };
-                let at = (0..keys.len()).step_by(EVERY).rfind(|&at| cut(&keys[at]) < cut(key));
-                let mut place = Place::default();
-                place.nth(&block, at.unwrap() as u32).unwrap();
-                assert_eq!(start, place.start());
-                let both = common(&cut(&keys[at.unwrap()]), &cut(key));
-                assert_eq!(same, all + both);
+                assert_eq!(at, start(last + 1));
+                let both = common(&keys[last], key);
+                assert!(len >= keys[last].len());
+                assert!(known == both || known > both && both == keys[last].len());
             }
         }
     }
@@ -244,6 +290,8 @@ mod tests {
     #[test]
     fn keys_in_no_order_have_no_marks() {
         let keys = [&b"key1"[..], b"key5", b"abc", b"key7"].map(<[u8]>::to_vec);
+        assert!(Marks::of(&block(&keys)).is_none());
+        let keys = [&b"key1"[..], b"key5", b"key3", b"key7"].map(<[u8]>::to_vec);
         assert!(Marks::of(&block(&keys)).is_none());
         assert!(Marks::of(&block(&[])).is_none());
         let long: Vec<_> = (0..9_000_u32).map(|n| n.to_be_bytes().to_vec()).collect();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Block;
-use crate::lsm::entry::{Entry, Kind};
+use crate::lsm::entry::{Entry, Kind, order};
 
 /// The keys of a block are put together if they do not take more bytes than this.
 const KEYS_BYTES_MAX: usize = 1 << 16;
@@ -47,6 +47,7 @@ impl Rows {
 
     fn fill_from(&mut self, block: &Block) -> Option<()> {
         let (mut at, mut last) = (0, 0..0);
+        self.rows.reserve(block.entries_max());
         while at < block.end {
             let header = block.header(at)?;
             Kind::from_byte((header.tag & 3) as u8)?;
@@ -59,7 +60,12 @@ impl Rows {
                 self.keys.resize(2 * (from + len) + 16 * PIECE, 0);
             }
             // Of short keys more than is needed is copied: that takes less time.
-            self.keys.copy_within(last.start..last.start + shared.max(PIECE), from);
+            match self.keys[last.start..].first_chunk::<PIECE>().copied() {
+                Some(piece) if shared <= PIECE => {
+                    self.keys[from..from + PIECE].copy_from_slice(&piece)
+                }
+                _ => self.keys.copy_within(last.start..last.start + shared, from),
+            }
             let rests = &block.bytes[header.rest.start..];
             copy(&mut self.keys[from + shared..], rests, rest);
             let (before, key) = (&self.keys[last.clone()], &self.keys[from..from + len]);
@@ -96,8 +102,8 @@ impl Rows {
     pub(crate) fn run(self: &Arc<Self>, at: usize, forward: bool, limit: &[u8]) -> Option<Run> {
         let (before, after) = (self.rows.get(..at)?, self.rows.get(at + 1..)?);
         let is_inside = |row: &Row| match forward {
-            true => self.key(row) < limit,
-            false => self.key(row) > limit,
+            true => order(self.key(row), limit).is_lt(),
+            false => order(self.key(row), limit).is_gt(),
         };
         let (near, far) = match forward {
             true => (after.first()?, after.last()?),
