@@ -16,6 +16,7 @@ const BTREE: &[&str] = &[
     "Count",
     "CreateTable",
     "Cursor",
+    "CursorHasHint",
     "CursorSize",
     "Delete",
     "DropTable",

@@ -314,6 +314,13 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec,
   return hgFound(pCur, rc, result, pRes);
 }
 
+/* A search of SQLite's own trees compares entries only, so that it has seen an equal one if and only
+** if there is one, and SQLite then does not compare the entry where it ended. The branches of a
+** store keep keys of entries that are gone: here that entry has to be compared. */
+SQLITE_PRIVATE int sqlite3BtreeCursorHasHint(BtCursor *pCur, unsigned int mask){
+  return !isStoreCursor(pCur) && native_sqlite3BtreeCursorHasHint(pCur, mask);
+}
+
 /* Moves to the last row of a table that is being appended to, whose number is known; the rest of it
 ** is read when it is asked for. */
 static int hgIsOnLastNumber(BtCursor *pCur){

@@ -7,6 +7,7 @@ use sqlite as _;
 mod appends;
 mod copies;
 mod counts;
+mod equal;
 mod fuzz;
 mod kills;
 mod orders;
