@@ -47,7 +47,7 @@ fn schema(random: &mut Random) -> String {
 }
 
 fn value(random: &mut Random) -> String {
-    match random.below(14) {
+    match random.below(16) {
         0 => "null".into(),
         1 => format!("{}", random.next() as i64),
         2 => format!("-{}", random.below(30)),
@@ -55,6 +55,8 @@ fn value(random: &mut Random) -> String {
         4 => format!("x'{:04x}'", random.below(300)),
         5 => format!("zeroblob({})", random.below(6000)),
         6 => format!("replace(hex(zeroblob({})),'0','k')", random.below(3000)),
+        14 => format!("{}", random.below(1000)),
+        15 => format!("'text {}'", random.below(40)),
         7 | 8 => format!("'{}{}'", random.pick(&["a", "B", "b ", "Ab", ""]), random.below(9)),
         _ => format!("{}", random.below(40)),
     }
@@ -79,7 +81,7 @@ fn select(random: &mut Random) -> String {
     let filter = condition(random);
     let (column, other) = (random.pick(&COLUMNS), random.pick(&COLUMNS));
     let sort = random.pick(&["", " desc"]);
-    match random.below(7) {
+    match random.below(8) {
         0 => format!("select count(*),sum(length(b)),min({column}),max({other}) from {table}"),
         1 => format!("select count(*) from {table} where {filter}"),
         2 => format!("select {column},count(*) from {table} group by {column} order by 1,2"),
@@ -96,6 +98,14 @@ fn select(random: &mut Random) -> String {
             "select {column},count(*) over () from (select {column} from {table} where {filter}
              order by {column}{sort} limit 30 offset {})",
             random.below(40)
+        ),
+        6 => format!(
+            "with recursive n(n) as (values({0}) union all select n+1 from n where n<{0}+300)
+             select n,(select count(*) from {table} where {column}=n),
+               (select a from {1} where {column}=n order by a{sort} limit 1),
+               (select sum(length(b)) from {table} where {column}='text '||n) from n",
+            random.below(700),
+            random.pick(&["t", "x"])
         ),
         _ => format!(
             "select a,b,c,d from {table} where {filter} order by {column}{sort},a,b,c,d
@@ -119,7 +129,22 @@ fn change(random: &mut Random) -> String {
              order by a,b,c,d limit 20",
             random.pick(&TABLES)
         ),
-        4 if random.below(9) == 0 => format!("delete from {table}"),
+        4 => match random.below(9) {
+            0 => format!("delete from {table}"),
+            // Enough for several leaves.
+            1 | 2 => {
+                let (from, step) = (random.below(600), random.below(40) + 1);
+                format!(
+                    "insert{or} into {table} with recursive n(n) as
+                       (values({from}) union all select n+1 from n where n<{from}+700)
+                     select n, n/{step}, 'text '||n%{step}, n*7%1000 from n"
+                )
+            }
+            3..6 => format!("delete from {table} where {column}%{}=0", random.below(3) + 2),
+            _ => {
+                format!("update{or} {table} set {column}={column}+1 where b%3={}", random.below(3))
+            }
+        },
         _ => {
             let rows: Vec<_> = (0..=random.below(3))
                 .map(|_| {
