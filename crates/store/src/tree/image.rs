@@ -14,8 +14,8 @@ use crate::{Error, Result};
 
 /// How much one call of the system writes.
 const PIECE_BYTES: usize = 512 << 10;
-/// Pieces whose parts are this long on average are long values: no page of them is written by itself
-/// while they live, so that the system's cache may keep them in long units.
+/// Pieces whose parts are this long on average are long values: no page of them is written by
+/// itself while they live, so that the system's cache may keep them in long units.
 const LONG_PART_BYTES: usize = 16 << 10;
 /// Room for this many pages of a piece is taken at once.
 const SLICES: usize = 128;
