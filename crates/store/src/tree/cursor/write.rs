@@ -126,7 +126,11 @@ impl Cursor {
             return Ok(false);
         }
         self.catch_up();
-        if self.slot == 0 { Ok(false) } else { self.put_in_slot(txn, self.slot, key, value) }
+        if self.slot == 0 {
+            return Ok(false);
+        }
+        debug_assert_eq!(self.slot_near(txn, key).ok(), Some(Some(self.slot)), "another place");
+        self.put_in_slot(txn, self.slot, key, value)
     }
 
     /// Puts a new entry at a slot of the leaf; false, and no change, if it has to be found again.
