@@ -159,6 +159,16 @@ pub(crate) fn head(key: &[u8]) -> u64 {
     key.iter().zip([56, 48, 40]).fold(0, |head, (&byte, shift)| head | u64::from(byte) << shift)
 }
 
+/// Of keys that ascend, by the [`head`] of each: how many come before another one for certain, and
+/// how many may.
+#[inline]
+pub(crate) fn around(heads: &[u64], key: &[u8]) -> (usize, usize) {
+    let head = head(key);
+    let low = heads.partition_point(|&other| other < head);
+    let same = heads[low..].iter().take_while(|&&other| other == head).count();
+    (low, low + same)
+}
+
 /// The same of the first 24 bytes: several numbers.
 #[inline]
 pub(crate) fn heads(key: &[u8]) -> [u64; 3] {

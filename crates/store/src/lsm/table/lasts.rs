@@ -1,7 +1,7 @@
 //! The last keys of the tables of a level: which table may have a key. Most steps of the search
 //! only compare numbers. This module is pure.
 
-use crate::lsm::entry::{after, common, head};
+use crate::lsm::entry::{after, around, common, head};
 
 /// The last keys of tables that ascend.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +30,7 @@ impl Lasts {
             let side = if key < &self.common[..] { 0 } else { self.heads.len() };
             return (side, side);
         };
-        let head = head(rest);
-        let low = self.heads.partition_point(|&other| other < head);
-        let same = self.heads[low..].iter().take_while(|&&other| other == head).count();
-        (low, low + same)
+        around(&self.heads, rest)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::{Block, From, Place};
-use crate::lsm::entry::{after, common, head};
+use crate::lsm::entry::{after, around, common, head};
 
 /// The most bytes at the beginning of all keys that are copied.
 const COPY: usize = 24;
@@ -92,10 +92,7 @@ impl Heads {
             let side = if is_before { 0 } else { self.numbers.len() };
             return Some((side, side));
         };
-        let head = head(rest);
-        let low = self.numbers.partition_point(|&number| number < head);
-        let same = self.numbers[low..].iter().take_while(|&&number| number == head).count();
-        Some((low, low + same))
+        Some(around(&self.numbers, rest))
     }
 
     pub(crate) fn len(&self) -> usize {
