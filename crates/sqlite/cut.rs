@@ -16,7 +16,6 @@ const BTREE: &[&str] = &[
     "Count",
     "CreateTable",
     "Cursor",
-    "CursorHasHint",
     "CursorSize",
     "Delete",
     "DropTable",

@@ -30,6 +30,11 @@ pub(crate) struct Probe {
     /// The columns of the index, to compare two stored records.
     info: *mut c_void,
     first: First,
+    /// `eqSeen` of `record`, which `compare` sets if an entry is equal to it in all that it has;
+    /// null if nobody asks.
+    is_equal: *mut u8,
+    /// Where the address of that entry is stored.
+    equal: *mut *const u8,
 }
 
 /// The first column of what is looked for, if that alone decides most comparisons: `HgFirst` in
@@ -52,6 +57,26 @@ struct First {
 union Value {
     number: i64,
     text: *const u8,
+}
+
+impl Probe {
+    /// Compares an entry with the record that is looked for, and notes it if it is equal.
+    fn compare_record(
+        &self,
+        compare: unsafe extern "C" fn(c_int, *const c_void, *mut c_void) -> c_int,
+        entry: &[u8],
+    ) -> c_int {
+        // SAFETY: `with` was called with a probe that lives until it returns; so does what its
+        // fields point to.
+        unsafe {
+            let result = compare(entry.len() as c_int, entry.as_ptr().cast(), self.record);
+            if !self.is_equal.is_null() && *self.is_equal != 0 {
+                *self.is_equal = 0;
+                *self.equal = entry.as_ptr();
+            }
+            result
+        }
+    }
 }
 
 impl First {
@@ -204,6 +229,8 @@ pub(crate) fn as_last<R>(key: &[u8], f: impl FnOnce() -> R) -> R {
         compare: Some(always_less),
         info: std::ptr::null_mut(),
         first,
+        is_equal: std::ptr::null_mut(),
+        equal: std::ptr::null_mut(),
     };
     with(&probe, |_| f())
 }
@@ -240,10 +267,9 @@ fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
         return decided;
     }
     let result = match probe.compare {
-        // SAFETY: `with` was called with a probe that lives until it returns.
-        Some(compare) if is_probe => unsafe { compare(a_len, a.as_ptr().cast(), probe.record) },
+        Some(compare) if is_probe => probe.compare_record(compare, a),
         _ if probe.info.is_null() => return a.cmp(b),
-        // SAFETY: as above; the strings live during the call.
+        // SAFETY: as in `Probe::compare_record`; the strings live during the call.
         _ => unsafe { hg_compare(probe.info, a.as_ptr().cast(), a_len, b.as_ptr().cast(), b_len) },
     };
     result.cmp(&0)

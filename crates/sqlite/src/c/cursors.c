@@ -85,6 +85,7 @@ static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const
   pProbe->record = pRec;
   pProbe->compare = (int(*)(int,const void*,UnpackedRecord*))sqlite3VdbeFindCompare(pRec);
   pProbe->info = pInfo;
+  pProbe->isEqual = 0;
   pRec->errCode = 0;
   pProbe->first.kind = HG_FIRST_OTHER;
   pProbe->first.below = pRec->r1;
@@ -147,6 +148,7 @@ static const HgProbe *hgOrder(BtCursor *pCur, HgProbe *pProbe){
   pProbe->record = 0;
   pProbe->compare = 0;
   pProbe->info = pCur->pKeyInfo;
+  pProbe->isEqual = 0;
   pProbe->first.kind = HG_FIRST_OTHER;
   return pProbe;
 }
@@ -296,8 +298,52 @@ static int hgIsBehindLast(BtCursor *pCur, UnpackedRecord *pRec){
   return sqlite3VdbeRecordCompare((int)pRow->len, pRow->data, pRec)<0 && pRec->errCode==0;
 }
 
+/* Whether the entry that the cursor is on is equal to what is looked for, is left in eqSeen. */
+static int hgCompareHere(BtCursor *pCur, UnpackedRecord *pRec){
+  u32 n = 0, len = sqlite3BtreePayloadSize(pCur);
+  const void *pData = sqlite3BtreePayloadFetch(pCur, &n);
+  u8 *pCopy;
+  int rc;
+  if( n==len ){
+    sqlite3VdbeRecordCompare((int)n, pData, pRec);
+    return pRec->errCode;
+  }
+  pCopy = sqlite3Malloc(len + 8);
+  if( pCopy==0 ) return SQLITE_NOMEM_BKPT;
+  memset(&pCopy[len], 0, 8);
+  rc = sqlite3BtreePayload(pCur, 0, len, pCopy);
+  if( rc==SQLITE_OK ){
+    sqlite3VdbeRecordCompare((int)len, pCopy, pRec);
+    rc = pRec->errCode;
+  }
+  sqlite3_free(pCopy);
+  return rc;
+}
+
+/*
+** A search of SQLite's own trees compares entries only, so that it has seen an equal one if and only
+** if there is one; SQLite then takes the entry where the search ended, or if equal ones count as
+** lower the one before, without comparing it. The branches of a store keep keys of entries that are
+** gone: here that entry is compared, unless it is the one that the search has seen to be equal.
+*/
+static int hgHasEqual(BtCursor *pCur, UnpackedRecord *pRec, const u8 *pEqual, int *pRes){
+  int isThere = 1;
+  if( pRec->default_rc<0 && *pRes>0 ){
+    int rc = hgStepAhead(pCur, 1, &isThere);
+    if( rc!=SQLITE_OK ) return rc;
+    *pRes = -1;
+  }
+  if( !isThere ) return SQLITE_OK;
+  if( cursorOf(pCur)->row.data==pEqual && !cursorOf(pCur)->isStale ){
+    pRec->eqSeen = 1;
+    return SQLITE_OK;
+  }
+  return hgCompareHere(pCur, pRec);
+}
+
 SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec, int *pRes){
   HgProbe probe;
+  const u8 *pEqual = 0;
   int rc, result;
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIndexMoveto(pCur, pRec, pRes);
   if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast && hgIsBehindLast(pCur, pRec) ){
@@ -309,16 +355,18 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec,
   pCur->eState = CURSOR_INVALID;
   hgForget(pCur);
   hgProbe(&probe, pRec, pCur->pKeyInfo, 0, 0);
+  if( pCur->hints & BTREE_SEEK_EQ ){
+    pRec->eqSeen = 0;
+    probe.isEqual = &pRec->eqSeen;
+    probe.equal = &pEqual;
+  }
   rc = hg_seek_key(connOf(pCur), cursorOf(pCur)->position, &probe, &cursorOf(pCur)->row, &result);
   if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
-  return hgFound(pCur, rc, result, pRes);
-}
-
-/* A search of SQLite's own trees compares entries only, so that it has seen an equal one if and only
-** if there is one, and SQLite then does not compare the entry where it ended. The branches of a
-** store keep keys of entries that are gone: here that entry has to be compared. */
-SQLITE_PRIVATE int sqlite3BtreeCursorHasHint(BtCursor *pCur, unsigned int mask){
-  return !isStoreCursor(pCur) && native_sqlite3BtreeCursorHasHint(pCur, mask);
+  rc = hgFound(pCur, rc, result, pRes);
+  if( rc==SQLITE_OK && pEqual && pCur->eState==CURSOR_VALID ){
+    rc = hgHasEqual(pCur, pRec, pEqual, pRes);
+  }
+  return rc;
 }
 
 /* Moves to the last row of a table that is being appended to, whose number is known; the rest of it

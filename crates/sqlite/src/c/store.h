@@ -39,6 +39,8 @@ typedef struct HgProbe {
   int (*compare)(int, const void*, UnpackedRecord*);
   KeyInfo *info;
   HgFirst first;
+  u8 *isEqual;          /* eqSeen of the record, or null if nobody asks which entry is equal to it */
+  const u8 **equal;     /* where the address of the equal entry that was compared last is stored */
 } HgProbe;
 
 int hg_kind(const char*);
