@@ -6,6 +6,7 @@
 //! sixteen numbers, the root that the next tree gets, and in a store in which checksums of rows
 //! were ever on what it says about them.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -154,22 +155,41 @@ pub(crate) fn kind_of(path: &Path) -> Option<FileKind> {
     hedgerow::identify(path).ok().flatten()
 }
 
+/// Opens a store. All connections of a process share it, those that only read and those that write,
+/// in whatever order they come: so it is opened for writing wherever that is possible, and C lets no
+/// connection write that may not.
+fn open_store(path: &Path, mode: Mode) -> hedgerow::Result<Store> {
+    let builder = Store::builder().file_mode(0o644);
+    #[cfg(test)]
+    let builder = crate::power::on_disk(builder);
+    // The program may have opened the store by itself, in its own way.
+    match mode {
+        Mode::ReadOnly => {
+            builder.open_shared(path).or_else(|_| builder.read_only(true).open_shared(path))
+        }
+        Mode::Write => builder.open_shared(path),
+        Mode::Create => match path.exists() {
+            true => builder.open_shared(path).or_else(|_| builder.open_or_create(path)),
+            false => builder.open_or_create(path),
+        },
+    }
+}
+
+/// Whether this process may write to a file.
+fn is_writable(path: &Path) -> bool {
+    File::options().append(true).open(path).is_ok()
+}
+
 impl Conn {
     /// Opens a store.
+    ///
+    /// # Errors
+    /// `SQLITE_CANTOPEN` also if it is to be written to and only may be read.
     pub(crate) fn open(path: &Path, mode: Mode) -> Answer<Self> {
-        let builder = Store::builder().file_mode(0o644);
-        #[cfg(test)]
-        let builder = crate::power::on_disk(builder);
-        // The program may have opened the store by itself, in its own way.
-        let opened = match mode {
-            Mode::ReadOnly => builder.read_only(true).open_shared(path),
-            Mode::Write => builder.open_shared(path),
-            Mode::Create => match path.exists() {
-                true => builder.open_shared(path).or_else(|_| builder.open_or_create(path)),
-                false => builder.open_or_create(path),
-            },
-        };
-        let store = opened.map_err(|e| code_of(&e))?;
+        let store = open_store(path, mode).map_err(|error| match error {
+            Error::Locked { .. } if !is_writable(path) => sys::SQLITE_CANTOPEN,
+            error => code_of(&error),
+        })?;
         Ok(Self {
             store,
             body: Body::None,

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::pair::{ENGINES, Pair, same, transcript};
 
@@ -45,6 +45,32 @@ fn a_second_writer_is_told_to_wait() {
     }
     txn.commit().unwrap();
     b.execute_batch("begin immediate; insert into t values(1); commit").unwrap();
+}
+
+#[test]
+fn who_only_reads_and_who_writes_may_open_in_any_order() {
+    let pair = Pair::new();
+    let writer = pair.open("hedgerow");
+    writer.execute_batch("create table t(a); insert into t values(1)").unwrap();
+    let only_reads = |path: &str| {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let db = Connection::open_with_flags(path, flags).unwrap();
+        // 8 is SQLITE_READONLY.
+        assert_eq!(code(db.execute_batch("insert into t values(2)")), 8);
+        assert_eq!(code(db.execute_batch("create table u(a)")), 8);
+        assert!(db.is_readonly("main").unwrap());
+        db
+    };
+    let path = writer.path().unwrap().to_owned();
+    let beside = only_reads(&path);
+    writer.execute_batch("insert into t values(3)").unwrap();
+    assert_eq!(transcript(&beside, "select sum(a) from t")[0], "4");
+    drop((writer, beside));
+
+    let first = only_reads(&path);
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("insert into t values(5)").unwrap();
+    assert_eq!(transcript(&first, "select sum(a) from t")[0], "9");
 }
 
 #[test]
