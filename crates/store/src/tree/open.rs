@@ -9,7 +9,7 @@ use super::log::replay::replay;
 use super::meta::{META_LEN, Meta, SnapshotMeta};
 use super::options::{Paths, max_pages};
 use super::pages::PageFile;
-use super::recover::{Choice, Found, META_SLOTS, read_metas, recover};
+use super::recover::{Choice, Found, META_SLOTS, is_settled, read_metas, recover};
 use super::registry::{agree, open_once};
 use super::store::Inner;
 use super::words::{
@@ -338,6 +338,7 @@ impl Builder {
         let slot = if lock.is_first() {
             let read_only = self.read_only;
             let choice = choose_newest(&*file, &mut found, &paths.data, read_only, progress)?;
+            let state = if is_settled(&found, choice) { CLEAN } else { state };
             set_words(&*lock, &found, choice, state);
             choice.latest
         } else {

@@ -19,7 +19,8 @@
 //! A record that is refused may be valid in form and have a greater number than the one taken; and
 //! one that is taken may have been written by a process that died before its flush, so that it is
 //! still on its way to the disk. Therefore the next writer flushes the file and removes what was
-//! refused before it reuses pages (see `commit`). No number is given twice.
+//! refused before it reuses pages (see `commit`), unless the last process that had the store open
+//! has closed it ([`is_settled`]). No number is given twice.
 
 use std::path::Path;
 
@@ -86,10 +87,34 @@ pub(crate) fn choose(
         };
         if durable {
             let latest = latest.unwrap_or(*slot);
-            return Some(Choice { latest, durable: *slot });
+            // The copy may be in the system's memory only; the original was flushed before it.
+            let original = candidates.iter().find(|(_, other)| is_copy(meta, other));
+            let durable = original.map_or(*slot, |(at, _)| *at);
+            return Some(Choice { latest, durable });
         }
     }
     None
+}
+
+/// Whether one record is the copy of the other that was made when the store was closed. Where there
+/// is a log the copy is flushed, and the original no longer counts.
+fn is_copy(copy: &Meta, original: &Meta) -> bool {
+    copy.txn == original.txn
+        && copy.kind == Kind::Flushed
+        && matches!(original.kind, Kind::OneFlush { .. })
+        && copy.log.is_none()
+}
+
+/// Whether the file is as a process left it that closed the store and was the last one: then
+/// nothing in it is to be flushed or removed before it is written to. The newest record is the copy
+/// that was made at closing; it says that all of its commit is on stable storage, and the original
+/// is there, too. Both stay until a newer commit is durable.
+pub(crate) fn is_settled(found: &Found, choice: Choice) -> bool {
+    let record = |slot: u32| found.metas[slot as usize].as_ref();
+    match (record(choice.latest), record(choice.durable)) {
+        (Some(newest), Some(durable)) => newest.txn == found.highest && is_copy(newest, durable),
+        _ => false,
+    }
 }
 
 /// Reads the meta pages.
@@ -252,6 +277,11 @@ mod tests {
                 "a flushed copy of an unsynced record",
                 [flushed(4), unsynced(6, here), flushed(6)],
                 Some((2, 2)),
+            ),
+            (
+                "a flushed copy of a record of one flush",
+                [flushed(6), one_flush(6, true), flushed(5)],
+                Some((0, 1)),
             ),
             (
                 "a flushed copy below the newest",

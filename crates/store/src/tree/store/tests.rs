@@ -299,6 +299,66 @@ fn a_process_that_dies_loses_no_commit_and_leaves_no_record_behind() {
     }
 }
 
+/// A process ends at any point of opening, committing and closing; the next one commits, and the
+/// power fails at any point of that.
+#[test]
+fn the_power_fails_at_any_point_after_a_process_has_ended_at_any_point() {
+    let system = SimSystem::new(7, Config::default());
+    let (mut model, mut random) = (Model::new(), Random(7));
+    drop(created(&system));
+    let mut states = vec![model.clone()];
+    system.record(true);
+    for durability in [Durability::Durable, Durability::None, Durability::Durable] {
+        let store = opened(&system);
+        commit(&store, durability, &mut model, &mut random, (6, 100));
+        states.push(model.clone());
+        drop(store);
+        system.mark(states.len() as u64 - 1);
+    }
+    for end in 0..=system.recorded() {
+        let durable = system.last_mark(end).unwrap_or(0) as usize;
+        let next = system.killed_at(end);
+        next.record(true);
+        let store = opened(&next);
+        let mut model = newest_content(&store);
+        let found = states.iter().rposition(|state| *state == model);
+        assert!(found >= Some(durable), "ended at {end}: {found:?}, durable {durable}");
+        commit(&store, Durability::Durable, &mut model, &mut Random(end as u64), (6, 100));
+        next.mark(1);
+        drop(store);
+        for draw in 0..(next.recorded() + 1) * 20 {
+            let (cut, mode) = (draw / 20, CrashMode::ALL[draw % 5]);
+            let content = newest_content(&opened(&next.image_at(cut, mode, draw as u64)));
+            let before = states.iter().rposition(|state| *state == content);
+            let is_kept =
+                content == model || next.last_mark(cut).is_none() && before >= Some(durable);
+            assert!(is_kept, "ended at {end}, cut {cut} {mode:?}: {before:?}, durable {durable}");
+        }
+    }
+}
+
+#[test]
+fn the_first_commit_after_a_clean_close_takes_one_flush() {
+    let (system, store) = fresh();
+    let (mut model, mut random) = (Model::new(), Random(5));
+    commit(&store, Durability::Durable, &mut model, &mut random, (6, 100));
+    drop(store);
+    for (process, expected) in [(system.process(), 1), (system.killed_copy(), 1)] {
+        let store = opened(&process);
+        let before = process.calls(Operation::Sync);
+        commit(&store, Durability::Durable, &mut model.clone(), &mut random, (6, 100));
+        assert_eq!(process.calls(Operation::Sync) - before, expected);
+    }
+    // Without a close, what the process wrote is flushed first.
+    let store = opened(&system);
+    commit(&store, Durability::Durable, &mut model, &mut random, (6, 100));
+    let process = system.killed_copy();
+    let store = opened(&process);
+    let before = process.calls(Operation::Sync);
+    commit(&store, Durability::Durable, &mut model, &mut random, (6, 100));
+    assert_eq!(process.calls(Operation::Sync) - before, 2);
+}
+
 /// How many of 1,000 keys have their record where it is predicted, in a store of `entries` entries.
 fn foreseen(entries: u64, key_len: usize, value: &[u8]) -> usize {
     let mut random = Random(15);
