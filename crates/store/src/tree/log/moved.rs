@@ -19,9 +19,9 @@ const STRING: usize = 8;
 const STEP: usize = 32;
 /// The head of a part.
 const PART_LEN: usize = 8;
-/// Where nothing is found for long only some places are looked at: after this many bytes every second
-/// one, after twice as many every third one, and so on (as LZ4 does it). A part that is found is
-/// extended to those that were left out.
+/// Where nothing is found for long only some places are looked at: after this many bytes every
+/// second one, after twice as many every third one, and so on (as LZ4 does it). A part that is
+/// found is extended to those that were left out.
 const PACE: usize = 64;
 /// Shorter parts are not worth their heads.
 const COPY_MIN: usize = 2 * PART_LEN;
@@ -64,8 +64,8 @@ impl<'p> Index<'p> {
         index
     }
 
-    /// The next place of `new` from `from` on whose string an older page has, in which one, and where
-    /// there.
+    /// The next place of `new` from `from` on whose string an older page has, in which one, and
+    /// where there.
     fn find(&self, new: &[u8], from: usize) -> Option<(usize, (usize, usize))> {
         let places = &self.places[..];
         let mut at = from;
