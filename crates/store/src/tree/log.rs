@@ -241,9 +241,8 @@ fn prepare(
     }
     let page_size = state.pages.page_size() as u64;
     let pages_len = image.bytes() as u64 + state.pages.extents.bytes() as u64;
-    let room_for = |len: u64| {
-        place.room_for(len, durable.at, page_size).filter(|_| 2 * len <= pages_len)
-    };
+    let room_for =
+        |len: u64| place.room_for(len, durable.at, page_size).filter(|_| 2 * len <= pages_len);
     let is_whole = build(bytes, (&place, newest.meta.txn), meta, &entries(image, state), |len| {
         room_for(len).is_some()
     });
