@@ -117,7 +117,7 @@ pub(crate) struct Position {
 }
 
 /// The most rows that a cursor goes ahead: `HG_AHEAD` in `hedgerow.c`.
-const AHEAD: usize = 32;
+const AHEAD: usize = 128;
 
 /// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
 #[inline(always)]
@@ -352,6 +352,12 @@ impl Position {
     pub(crate) fn back(&mut self, conn: &mut Conn, way: Way, steps: usize) -> Answer {
         self.ready(conn)?;
         let Some((_, cursor)) = &mut self.cursor else { return Ok(()) };
+        // They are of one leaf, as a rule.
+        let is_back = way == Way::On;
+        let is_there = on_body!(&conn.body, txn => cursor.pass_over(txn, is_back, steps));
+        if is_there.map_err(|e| code_of(&e))? {
+            return Ok(());
+        }
         for _ in 0..steps {
             let step = on_body!(&conn.body, txn => match way {
                 Way::On => cursor.prev(txn).map(|_| ()),
@@ -511,14 +517,13 @@ impl Position {
         let kind = self.kind(conn);
         let (txn, sums) = conn.writer_and_sums()?;
         let sum = sums.entry(kind, key);
-        let put = txn.count(table).and_then(|before| {
-            txn.put(table, key, sum)?;
-            if txn.count(table)?.keys > before.keys {
-                return Ok(());
+        let put = txn.put_absent(table, key, sum).and_then(|is_put| {
+            if !is_put {
+                // The one that is there may have other bytes.
+                txn.delete(table, key)?;
+                txn.put(table, key, sum)?;
             }
-            // The old one is still there, and may have other bytes.
-            txn.delete(table, key)?;
-            txn.put(table, key, sum)
+            Ok(())
         });
         put.map_err(|e| code_of(&e))
     }

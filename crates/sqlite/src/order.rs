@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use hedgerow::tree::raw::{Keys, Search};
+use hedgerow::tree::raw::{AHEAD, Keys, Probing, Search};
 use hedgerow::tree::{Order, TableOptions};
 
 /// The name under which stores keep this order.
@@ -279,22 +279,127 @@ fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
 fn search(keys: Keys<'_>, key: &[u8]) -> Option<(usize, bool)> {
     // SAFETY: as in `compare`.
     let probe = unsafe { PROBE.get().as_ref() }.filter(|probe| probe.key == key.as_ptr())?;
-    match probe.first.kind {
+    let first = &probe.first;
+    let ascends = first.below < 0;
+    match first.kind {
         First::NUMBER => {
             // SAFETY: C has stored what `kind` says.
-            let number = unsafe { probe.first.value.number };
-            let ascends = probe.first.below < 0;
-            keys.bisect(|stored| match short_number(stored) {
-                Some(seen) if seen != number && (seen < number) == ascends => Ordering::Less,
-                Some(seen) if seen != number => Ordering::Greater,
-                _ => compare_any(stored, key),
-            })
+            let number = unsafe { first.value.number };
+            keys.bisect_by(&Number { number, ascends, key })
         }
-        First::TEXT => keys.bisect(|stored| match probe.first.compare(stored) {
-            Some(decided) => decided,
-            None => compare_any(stored, key),
-        }),
+        First::TEXT => {
+            // SAFETY: as above; there are `len` bytes, which stay during the call.
+            let text = unsafe { std::slice::from_raw_parts(first.value.text, first.len as usize) };
+            keys.bisect_by(&Text { front: TextFront::of(text), ascends, key })
+        }
         _ => keys.bisect(|stored| compare_any(stored, key)),
+    }
+}
+
+/// A record that is looked for, of which the first column is an integer.
+struct Number<'k> {
+    number: i64,
+    ascends: bool,
+    key: &'k [u8],
+}
+
+impl Probing for Number<'_> {
+    #[inline(always)]
+    fn compare_ahead(&self, ahead: &[u8; AHEAD], _: usize) -> Option<Ordering> {
+        let stored = number_ahead(ahead)?;
+        if stored == self.number {
+            return None;
+        }
+        let is_less = (stored < self.number) == self.ascends;
+        Some(if is_less { Ordering::Less } else { Ordering::Greater })
+    }
+
+    #[inline(always)]
+    fn compare(&self, key: &[u8]) -> Ordering {
+        compare_any(key, self.key)
+    }
+}
+
+/// A record that is looked for, of which the first column is a text.
+struct Text<'k> {
+    front: TextFront,
+    ascends: bool,
+    key: &'k [u8],
+}
+
+impl Probing for Text<'_> {
+    #[inline(always)]
+    fn compare_ahead(&self, ahead: &[u8; AHEAD], len: usize) -> Option<Ordering> {
+        let seen = self.front.compare(ahead, len)?;
+        Some(if self.ascends { seen } else { seen.reverse() })
+    }
+
+    #[inline(always)]
+    fn compare(&self, key: &[u8]) -> Ordering {
+        compare_any(key, self.key)
+    }
+}
+
+/// The first column of a record whose beginning stands ahead, if it is an integer of one to four
+/// bytes among the first eight. In a record that ends before, which is damaged, it is any number.
+#[inline(always)]
+fn number_ahead(ahead: &[u8; AHEAD]) -> Option<i64> {
+    let front = u64::from_be_bytes(*ahead.first_chunk()?);
+    let (header, kind) = (front >> 56, front >> 48 & 0xFF);
+    if kind.wrapping_sub(1) >= 4 || header + kind > 8 {
+        return None;
+    }
+    Some((front << (8 * header)).cast_signed() >> (64 - 8 * kind))
+}
+
+/// The front of a text that is looked for, as numbers that order like it.
+struct TextFront {
+    len: usize,
+    first: u64,
+    second: u64,
+}
+
+impl TextFront {
+    fn of(text: &[u8]) -> Self {
+        let mut front = [0; 16];
+        let len = text.len().min(16);
+        front[..len].copy_from_slice(&text[..len]);
+        let [first, second] = [0, 8].map(|at| {
+            let eight = front[at..].first_chunk().copied();
+            u64::from_be_bytes(eight.unwrap_or_default())
+        });
+        Self { len: text.len(), first, second }
+    }
+
+    /// Compares the first column of a record of `len` bytes, whose beginning stands ahead, with the
+    /// text, if it is a text and both have at least eight bytes, of which the first sixteen decide.
+    #[inline(always)]
+    fn compare(&self, ahead: &[u8; AHEAD], len: usize) -> Option<Ordering> {
+        let [header, kind, low, ..] = *ahead;
+        let header = usize::from(header);
+        let kind = match kind {
+            0..0x80 => usize::from(kind),
+            _ if low < 0x80 => usize::from(kind & 0x7F) << 7 | usize::from(low),
+            _ => return None,
+        };
+        // A text of eight bytes.
+        if kind % 2 == 0 || kind < 13 + 16 || header > 8 || self.len < 8 {
+            return None;
+        }
+        let text_len = (kind - 13) / 2;
+        if header + text_len > len {
+            return None;
+        }
+        let data = ahead.get(header..)?;
+        let first = u64::from_be_bytes(*data.first_chunk()?);
+        if first != self.first {
+            return Some(first.cmp(&self.first));
+        }
+        let second = u64::from_be_bytes(*data.get(8..)?.first_chunk()?);
+        // Of both only what the shorter one has.
+        let most = text_len.min(self.len).min(16);
+        let differ = (second ^ self.second).unbounded_shr(8 * (16 - most as u32));
+        (differ != 0).then(|| second.cmp(&self.second))
     }
 }
 

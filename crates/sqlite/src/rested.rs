@@ -9,8 +9,7 @@ const MOST: usize = 16;
 /// The cursors at rest of a connection.
 #[derive(Default)]
 pub(crate) struct Rested {
-    /// Those that were used last come last.
-    #[expect(clippy::vec_box, reason = "C has their addresses")]
+    /// Those that were used last come last. They are boxes because C has their addresses.
     all: Vec<Box<Position>>,
     /// Seats that no cursor has, and the next one that none has ever had.
     seats: Vec<usize>,

@@ -241,7 +241,7 @@ static int hgLoad(BtCursor *pCur){
 
 /* A step from a place that may have to be found again: to the next entry, or with -1 to the one
 ** before. */
-static int hgMove(BtCursor *pCur, int sign){
+static HG_NOINLINE int hgMove(BtCursor *pCur, int sign){
   int isThere = 0;
   int rc;
   if( pCur->eState!=CURSOR_VALID ){
@@ -263,9 +263,8 @@ static int hgMove(BtCursor *pCur, int sign){
   return rc;
 }
 
-SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
+static HG_NOINLINE int hgTableMoveto(BtCursor *pCur, i64 intKey, int *pRes){
   int rc, result;
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeTableMoveto(pCur, intKey, bias, pRes);
   if( pCur->eState==CURSOR_VALID ){
     i64 rowid = cursorOf(pCur)->row.rowid;
     if( rowid==intKey ){
@@ -287,6 +286,11 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
   hgForget(pCur);
   rc = hg_seek_row(connOf(pCur), cursorOf(pCur)->position, intKey, &cursorOf(pCur)->row, &result);
   return hgFound(pCur, rc, result, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeTableMoveto(pCur, intKey, bias, pRes);
+  return hgTableMoveto(pCur, intKey, pRes);
 }
 
 /* Whether what is looked for comes after the last entry of an index, on which the cursor is. Of one
@@ -380,7 +384,7 @@ static int hgIsOnLastNumber(BtCursor *pCur){
 }
 
 /* Moves to an end. */
-static int hgEnd(BtCursor *pCur, int step, int *pRes){
+static HG_NOINLINE int hgEnd(BtCursor *pCur, int step, int *pRes){
   int isThere = 0;
   int rc;
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
@@ -396,8 +400,7 @@ SQLITE_PRIVATE int sqlite3BtreeFirst(BtCursor *pCur, int *pRes){
   return hgEnd(pCur, HG_FIRST, pRes);
 }
 
-SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeLast(pCur, pRes);
+static HG_NOINLINE int hgLast(BtCursor *pCur, int *pRes){
   if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
     *pRes = 0;
     return SQLITE_OK;
@@ -407,6 +410,11 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
     return SQLITE_OK;
   }
   return hgEnd(pCur, HG_LAST, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeLast(pCur, pRes);
+  return hgLast(pCur, pRes);
 }
 
 SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){

@@ -11,7 +11,7 @@ SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
   return cursorOf(pCur)->row.rowid;
 }
 
-static u32 hgSizeOfStale(BtCursor *pCur){
+static HG_NOINLINE u32 hgSizeOfStale(BtCursor *pCur){
   return hgLoad(pCur) ? 0 : cursorOf(pCur)->row.len;
 }
 
@@ -23,15 +23,22 @@ SQLITE_PRIVATE HG_INLINE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
 
 /* Who fetches the bytes of an entry and gets none asks sqlite3BtreePayload() for them, which says
 ** what is wrong. One caller looks at the first byte before, for the length of the record's header. */
-SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
+static HG_NOINLINE const void *hgFetchChecked(BtCursor *pCur, u32 *pAmt){
   static const u8 aNothing[] = { 2 };
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadFetch(pCur, pAmt);
   if( hgLoad(pCur) || (cursorOf(pCur)->row.check && hgVerify(pCur)) ){
     *pAmt = 0;
     return aNothing;
   }
   *pAmt = cursorOf(pCur)->row.local;
   return cursorOf(pCur)->row.data;
+}
+
+SQLITE_PRIVATE HG_INLINE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
+  HgCursor *c = cursorOf(pCur);
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadFetch(pCur, pAmt);
+  if( c->isStale | c->row.check ) return hgFetchChecked(pCur, pAmt);
+  *pAmt = c->row.local;
+  return c->row.data;
 }
 
 SQLITE_PRIVATE i64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){
@@ -44,9 +51,8 @@ SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
   return 0;
 }
 
-SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
+static HG_NOINLINE int hgPayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
   HgRow *pRow = &cursorOf(pCur)->row;
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayload(pCur, offset, amt, pBuf);
   if( hgLoad(pCur) ) return SQLITE_IOERR;
   if( pRow->check ){
     int rc = hgVerify(pCur);
@@ -59,6 +65,11 @@ SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void
   }
   offset += pRow->nSum;
   return hg_read_row(connOf(pCur), cursorOf(pCur)->position, pRow->rowid, offset, amt, pBuf);
+}
+
+SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayload(pCur, offset, amt, pBuf);
+  return hgPayload(pCur, offset, amt, pBuf);
 }
 
 SQLITE_PRIVATE int sqlite3BtreePayloadChecked(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
@@ -213,7 +224,8 @@ static int hgInsertTransferred(BtCursor *pCur){
   return sqlite3BtreeInsert(pCur, &x, BTREE_APPEND, 0);
 }
 
-SQLITE_PRIVATE int sqlite3BtreeInsert(
+/* Puts an entry into a store, or what sqlite3BtreeTransferRow() has read into either kind. */
+static HG_NOINLINE int hgInsert(
   BtCursor *pCur,
   const BtreePayload *pX,
   int flags,
@@ -236,6 +248,18 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(
     return hgInsertKey(pCur, pX, flags, seekResult);
   }
   return hgInsertRow(pCur, pX->nKey, pX->pData, (u32)pX->nData, (u32)pX->nZero);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeInsert(
+  BtCursor *pCur,
+  const BtreePayload *pX,
+  int flags,
+  int seekResult
+){
+  if( isStoreCursor(pCur) || (flags & BTREE_PREFORMAT)!=0 ){
+    return hgInsert(pCur, pX, flags, seekResult);
+  }
+  return native_sqlite3BtreeInsert(pCur, pX, flags, seekResult);
 }
 
 SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 iKey){
@@ -290,11 +314,10 @@ static int hgMayStay(BtCursor *pCur, u8 flags){
       && pCur->pBtree->db->xPreUpdateCallback==0;
 }
 
-SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
+static HG_NOINLINE int hgDelete(BtCursor *pCur, u8 flags){
   Btree *p = pCur->pBtree;
   HgRow *pRow = &cursorOf(pCur)->row;
   int rc;
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeDelete(pCur, flags);
   if( pCur->eState!=CURSOR_VALID ){
     if( pCur->eState<CURSOR_REQUIRESEEK ) return SQLITE_CORRUPT_PGNO(pCur->pgnoRoot);
     rc = btreeRestoreCursorPosition(pCur);
@@ -316,6 +339,11 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   if( rc==SQLITE_OK && (flags & BTREE_SAVEPOSITION)!=0 ) return hgStepOff(pCur);
   sqlite3BtreeClearCursor(pCur);
   return rc;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeDelete(pCur, flags);
+  return hgDelete(pCur, flags);
 }
 
 SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void *z){

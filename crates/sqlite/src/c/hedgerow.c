@@ -48,9 +48,16 @@ struct HgBtree {
 #else
 # define HG_INLINE
 #endif
+/* For what a function does with a store, so that a cursor of SQLite's, of which it asks only what
+** it is of, does not pay for it. */
+#if defined(__GNUC__)
+# define HG_NOINLINE __attribute__((noinline))
+#else
+# define HG_NOINLINE
+#endif
 
 /* The most rows that a cursor goes ahead (AHEAD in cursor.rs). */
-#define HG_AHEAD 32
+#define HG_AHEAD 128
 
 /* A cursor of either kind. */
 typedef struct HgCursor HgCursor;

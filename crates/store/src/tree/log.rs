@@ -74,6 +74,9 @@ const DELTA_PART: usize = 4;
 /// At most this many neighbouring pages are looked for together.
 const LAID_OUT_MAX: usize = 16;
 
+/// After a quarter of the pages, and this many, it is seen how long the record will be.
+const TELLING_MIN: usize = 32;
+
 /// The head of a record, and of each of its entries: the meta record, made from zeros, and pages.
 pub(crate) mod header {
     pub(crate) const MAGIC_OFFSET: usize = 0;
@@ -236,12 +239,15 @@ fn prepare(
     if !place.chained || !durable.open || durable.run != place.run {
         return Ok(None);
     }
-    build(bytes, &place, newest.meta.txn, meta, image, state);
-    let (len, page_size) = (bytes.len() as u64, state.pages.page_size() as u64);
-    if 2 * len > image.bytes() as u64 + state.pages.extents.bytes() as u64 {
-        return Ok(None);
-    }
-    let Some(at) = place.room_for(len, durable.at, page_size) else { return Ok(None) };
+    let page_size = state.pages.page_size() as u64;
+    let pages_len = image.bytes() as u64 + state.pages.extents.bytes() as u64;
+    let room_for =
+        |len: u64| place.room_for(len, durable.at, page_size).filter(|_| 2 * len <= pages_len);
+    let is_whole = build(bytes, (&place, newest.meta.txn), meta, &entries(image, state), |len| {
+        room_for(len).is_some()
+    });
+    let len = bytes.len() as u64;
+    let Some(at) = room_for(len).filter(|_| is_whole) else { return Ok(None) };
     let sum = finish(bytes, at);
     let behind = LogPlace { at: (at + len).next_multiple_of(RECORD_ALIGN), sum, ..place };
     Ok(Some((place.offset(at, page_size), behind)))
@@ -255,16 +261,15 @@ struct Entry<'p> {
     new: &'p [u8],
 }
 
-/// Puts a record together, but for its place and its sum.
+/// Puts a record together, but for its place and its sum. False, and it is not whole, if it will
+/// hardly have a length that fits.
 fn build(
     out: &mut Vec<u8>,
-    place: &LogPlace,
-    follows: u64,
+    (place, follows): (&LogPlace, u64),
     meta: &Meta,
-    image: &Image,
-    state: &WriteState,
-) {
-    let entries = entries(image, state);
+    entries: &[Entry<'_>],
+    fits: impl Fn(u64) -> bool,
+) -> bool {
     out.clear();
     out.resize(header::ENTRIES_OFFSET, 0);
     put_u64(out, header::MAGIC_OFFSET, header::MAGIC);
@@ -273,9 +278,10 @@ fn build(
     put_u64(out, header::FOLLOWS_OFFSET, follows);
     put_u64(out, header::BEFORE_OFFSET, place.sum);
     put_delta_entry(out, &Entry { no: 0, source: None, new: &meta.encode(0) });
-    put_entries(out, &entries);
+    let is_whole = put_entries(out, entries, fits);
     let len = out.len() as u32;
     put_u32(out, header::LENGTH_OFFSET, len);
+    is_whole
 }
 
 /// The pages of a commit: those of its trees from left to right, and its long values.
@@ -294,10 +300,18 @@ fn entries<'p>(image: &'p Image, state: &'p WriteState) -> Vec<Entry<'p>> {
 }
 
 /// Adds entries: by what tells each page apart from the one that it was copied from, if that is
-/// little, else by where its parts stood before.
-fn put_entries(out: &mut Vec<u8>, entries: &[Entry<'_>]) {
+/// little, else by where its parts stood before. False, and the rest is left out, if it seems that
+/// the record will have no length that fits.
+fn put_entries(out: &mut Vec<u8>, entries: &[Entry<'_>], fits: impl Fn(u64) -> bool) -> bool {
     let mut laid_out = 0..0;
     for (i, entry) in entries.iter().enumerate() {
+        // The pages that follow may take less than those so far, but hardly less than three
+        // quarters of that.
+        let tells = i >= TELLING_MIN && 4 * i >= entries.len() && laid_out.is_empty();
+        let (len, left) = (out.len() as u64, (entries.len() - i) as u64);
+        if tells && !fits(len + len * left / i as u64 * 3 / 4) {
+            return false;
+        }
         let start = out.len();
         put_delta_entry(out, entry);
         let is_short = out.len() - start <= entry.new.len() / DELTA_PART;
@@ -311,6 +325,7 @@ fn put_entries(out: &mut Vec<u8>, entries: &[Entry<'_>]) {
         }
     }
     put_laid_out(out, entries, &laid_out);
+    true
 }
 
 /// Adds pages whose records were laid out anew: these stood in the old pages of the same leaves.

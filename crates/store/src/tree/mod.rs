@@ -79,5 +79,5 @@ pub mod raw {
     pub use super::bytes::Joined;
     pub use super::cursor::{Ahead, KeyRoom, Passed, Passing, Step};
     pub use super::page::group::ValueRun;
-    pub use super::page::keys::{Keys, Search};
+    pub use super::page::keys::{AHEAD, Keys, Probing, Search};
 }

@@ -103,6 +103,26 @@ impl Cursor {
         Ok(())
     }
 
+    /// Makes so many steps at once, if they lead to an entry of the same leaf of a table without
+    /// duplicates. False, and the cursor has not moved, otherwise.
+    ///
+    /// # Errors
+    /// A damaged page.
+    pub fn pass_over<S: Snapshot>(&mut self, txn: &S, back: bool, steps: usize) -> Result<bool> {
+        if self.is_paired || !self.stands(txn) {
+            return Ok(false);
+        }
+        self.catch_up();
+        let page = self.page();
+        let slot = if back { self.slot.checked_sub(steps) } else { self.slot.checked_add(steps) };
+        let Some(slot) = slot.filter(|slot| *slot < page.len()) else { return Ok(false) };
+        self.stand(txn, page, slot, back);
+        if S::WRITES {
+            self.give(txn)?;
+        }
+        Ok(true)
+    }
+
     /// The last change of the transaction to the cursor's table, as a number: while that is the
     /// same, the table's entries are.
     #[inline(always)]
@@ -195,6 +215,30 @@ mod tests {
             let txn = store.begin_read().unwrap();
             walk(&txn, txn.table(name).unwrap(), 1000);
         }
+    }
+
+    #[test]
+    fn passing_over_entries_is_as_many_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path().join("store")).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        (0..1000).for_each(|i| txn.put(table, &key(i), b"value").unwrap());
+        let (mut cursor, mut passed) = (txn.cursor(table).unwrap(), 0);
+        for i in 0..1000_u32 {
+            for steps in [0, 1, 3, 40] {
+                for back in [false, true] {
+                    cursor.seek(&txn, &key(i)).unwrap();
+                    let is_there = cursor.pass_over(&txn, back, steps as usize).unwrap();
+                    let to = if back { i.wrapping_sub(steps) } else { i + steps };
+                    let here = if is_there { to } else { i };
+                    assert_eq!(cursor.current(&txn).unwrap().unwrap().key, key(here)[..]);
+                    assert_eq!(cursor.last_key(), key(here));
+                    passed += u32::from(is_there);
+                }
+            }
+        }
+        assert!((6000..8000).contains(&passed), "{passed}");
     }
 
     #[test]

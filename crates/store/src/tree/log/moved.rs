@@ -11,7 +11,7 @@
 //! how many are then copied (u16), from which old page (u16: its place in the list of pages that
 //! comes first), from where in it (u16), and the new bytes.
 
-use crate::coding::{put_u16, put_u32, u16_at, u32_at, u64_at};
+use crate::coding::{put_u16, put_u32, u16_at, u32_at};
 
 /// The length of the strings that are looked for.
 const STRING: usize = 8;
@@ -19,8 +19,14 @@ const STRING: usize = 8;
 const STEP: usize = 32;
 /// The head of a part.
 const PART_LEN: usize = 8;
+/// Where nothing is found for long only some places are looked at: after this many bytes every
+/// second one, after twice as many every third one, and so on (as LZ4 does it). A part that is
+/// found is extended to those that were left out.
+const PACE: usize = 64;
 /// Shorter parts are not worth their heads.
 const COPY_MIN: usize = 2 * PART_LEN;
+/// This many bytes are compared at once.
+const BLOCK: usize = 32;
 /// The largest number that a u16 holds.
 const MOST: usize = u16::MAX as usize;
 /// The list of old pages has at most this many.
@@ -48,6 +54,7 @@ impl<'p> Index<'p> {
         let mut index = Self { sources, places, steps };
         let strings = index.sources.iter().flat_map(|(_, page)| page.chunks_exact(STEP));
         for (number, string) in (1..).zip(strings) {
+            let Some(string) = string.first_chunk() else { break };
             let (slot, tag) = hash(string, index.places.len());
             // Of equal strings the first: what follows it is the longest.
             if index.places[slot] == 0 {
@@ -57,23 +64,25 @@ impl<'p> Index<'p> {
         index
     }
 
-    /// The next place of `new` from `at` on whose string an older page has, in which one, and where
-    /// there.
-    fn find(&self, new: &[u8], at: usize) -> Option<(usize, (usize, usize))> {
-        let slots = self.places.len();
-        for (at, string) in (at..).zip(new[at..].windows(STRING)) {
-            let (slot, tag) = hash(string, slots);
-            let place = self.places[slot];
+    /// The next place of `new` from `from` on whose string an older page has, in which one, and
+    /// where there.
+    fn find(&self, new: &[u8], from: usize) -> Option<(usize, (usize, usize))> {
+        let places = &self.places[..];
+        let mut at = from;
+        while let Some(string) = new.get(at..).and_then(<[u8]>::first_chunk::<STRING>) {
+            let (slot, tag) = hash(string, places.len());
+            let place = places[slot];
             // Most are something else.
-            if (place ^ tag) & !NUMBER_MAX != 0 {
-                continue;
+            if (place ^ tag) & !NUMBER_MAX == 0
+                && let Some(number) = (place & NUMBER_MAX).checked_sub(1)
+            {
+                let number = number as usize;
+                let (source, from) = (number >> self.steps, number % (1 << self.steps) * STEP);
+                if self.sources[source].1[from..from + STRING] == *string {
+                    return Some((at, (source, from)));
+                }
             }
-            let Some(number) = (place & NUMBER_MAX).checked_sub(1) else { continue };
-            let number = number as usize;
-            let (source, from) = (number >> self.steps, number % (1 << self.steps) * STEP);
-            if self.sources[source].1[from..from + STRING] == *string {
-                return Some((at, (source, from)));
-            }
+            at += 1 + (at - from) / PACE;
         }
         None
     }
@@ -107,8 +116,7 @@ impl<'p> Index<'p> {
     fn extend(&self, new: &[u8], done: usize, at: usize, found: (usize, usize)) -> Copy {
         let (source, from) = found;
         let old = self.sources[source].1;
-        let before = new[done..at].iter().rev().zip(old[..from].iter().rev());
-        let back = before.take_while(|(a, b)| a == b).count();
+        let back = same_len_back(&new[done..at], &old[..from]);
         let after = STRING + same_len(&new[at + STRING..], &old[from + STRING..]);
         let len = (back + after).min(MOST);
         Copy { source, from: from - back, at: at - back, len }
@@ -126,16 +134,44 @@ struct Copy {
 }
 
 /// The slot of a string, and what of its hash stands there.
-fn hash(string: &[u8], slots: usize) -> (usize, u32) {
-    let hash = u64_at(string, 0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+#[inline(always)]
+fn hash(string: &[u8; STRING], slots: usize) -> (usize, u32) {
+    let hash = u64::from_le_bytes(*string).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((hash >> 32) as usize & (slots - 1), (hash >> 24) as u32 & !NUMBER_MAX)
 }
 
 /// How many bytes two strings have in common at their beginning.
 fn same_len(a: &[u8], b: &[u8]) -> usize {
-    let words = a.chunks_exact(8).zip(b.chunks_exact(8));
-    let same = 8 * words.take_while(|(a, b)| a == b).count();
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[..len], &b[..len]);
+    let blocks = a.as_chunks::<BLOCK>().0.iter().zip(b.as_chunks::<BLOCK>().0);
+    let mut same = BLOCK * blocks.take_while(|(a, b)| a == b).count();
+    while let (Some(one), Some(other)) = (a[same..].first_chunk(), b[same..].first_chunk()) {
+        let differ = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differ != 0 {
+            return same + differ.trailing_zeros() as usize / 8;
+        }
+        same += 8;
+    }
     same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
+}
+
+/// The same at their end.
+fn same_len_back(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[a.len() - len..], &b[b.len() - len..]);
+    let mut same = 0;
+    while let (Some(one), Some(other)) =
+        (a[..len - same].last_chunk(), b[..len - same].last_chunk())
+    {
+        let differ = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differ != 0 {
+            return same + differ.leading_zeros() as usize / 8;
+        }
+        same += 8;
+    }
+    let rest = a[..len - same].iter().rev().zip(b[..len - same].iter().rev());
+    same + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// Adds bytes that are new, and what is copied after them.
@@ -248,6 +284,24 @@ mod tests {
             assert!(is_made_of(&[vec![0; len]], &vec![0; len]) <= 2 * PART_LEN + 1);
         }
         is_made_of(&vec![random(5, 256); SOURCES_MAX + 3], &random(5, 256));
+    }
+
+    #[test]
+    fn strings_have_in_common_what_a_loop_over_their_bytes_says() {
+        for round in 0..2000_usize {
+            let one = random(round as u64, 1 + round % 90);
+            let mut other = one.clone();
+            let at = round * 7 % one.len();
+            other[at] ^= 1;
+            let cut = round % 3 * (round % 5);
+            other.extend(vec![1; cut]);
+            assert_eq!(same_len(&one, &other), at);
+            assert_eq!(same_len(&one, &one[..at]), at);
+            let back = one.len() - at - 1;
+            assert_eq!(same_len_back(&one, &other[..one.len()]), back);
+            let longer = [&vec![2; cut][..], &one].concat();
+            assert_eq!(same_len_back(&one, &longer), one.len());
+        }
     }
 
     proptest! {

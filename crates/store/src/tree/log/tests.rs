@@ -27,6 +27,31 @@ fn a_record_stands_in_one_piece_before_what_must_stay() {
     assert_eq!(place(70_000 / 4096 * 4096).offset(69_632, 4096), 10 * 4096 + 4096);
 }
 
+#[test]
+fn a_record_that_would_be_too_long_is_given_up() {
+    let mut number = 1_u64;
+    let mut next = || {
+        number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (number >> 56) as u8
+    };
+    let pages: Vec<Vec<u8>> = (0..200).map(|_| (0..4096).map(|_| next()).collect()).collect();
+    let entry = |no| Entry { no, source: None, new: &pages[no as usize] };
+    let entries: Vec<Entry<'_>> = (0..200).map(entry).collect();
+    let whole = 200 * 4096;
+    let put = |most: u64| {
+        let mut out = Vec::new();
+        (put_entries(&mut out, &entries, |len| len <= most), out.len() as u64)
+    };
+    // Nothing of these pages stood anywhere before.
+    let (is_whole, len) = put(2 * whole);
+    assert!(is_whole && (whole..whole + whole / 100).contains(&len), "{len}");
+    let (is_whole, len) = put(whole / 2);
+    assert!(!is_whole && len < whole / 3, "{len}");
+    // What nearly fits is seen later.
+    let (is_whole, later) = put(whole * 9 / 10);
+    assert!(!is_whole && later > len && later < whole, "{later}");
+}
+
 /// A store with a log, in which 2,000 keys stand.
 fn filled(disk: &SimSystem, log: u64) -> Store {
     let builder = Store::builder().system(Arc::new(disk.clone())).log_size(log);

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::{Layout, Page};
+
+pub use super::record::AHEAD;
 use crate::tree::options::TableOptions;
 use crate::tree::order::Custom;
 
@@ -23,6 +25,31 @@ pub struct Keys<'p> {
 /// that is equal ([`Keys::bisect`]). `None` leaves that to the function that compares, with which
 /// it must agree.
 pub type Search = fn(keys: Keys<'_>, key: &[u8]) -> Option<(usize, bool)>;
+
+/// How a search compares the keys of a page with what it looks for.
+pub trait Probing {
+    /// Compares a key of `len` bytes, of which the page has these ahead: its beginning, and what
+    /// follows it if it is short. `None` if that does not decide.
+    fn compare_ahead(&self, ahead: &[u8; AHEAD], len: usize) -> Option<Ordering>;
+
+    /// Compares a key.
+    fn compare(&self, key: &[u8]) -> Ordering;
+}
+
+/// A function that needs whole keys.
+struct Whole<F>(F);
+
+impl<F: Fn(&[u8]) -> Ordering> Probing for Whole<F> {
+    #[inline(always)]
+    fn compare_ahead(&self, _: &[u8; AHEAD], _: usize) -> Option<Ordering> {
+        None
+    }
+
+    #[inline(always)]
+    fn compare(&self, key: &[u8]) -> Ordering {
+        (self.0)(key)
+    }
+}
 
 impl TableOptions {
     /// With an order by a function: another one that looks for a key among those of a page, where
@@ -60,52 +87,62 @@ impl<'p> Keys<'p> {
     /// key that is looked at does not stand in the page as usual.
     #[inline(always)]
     pub fn bisect(&self, compare: impl Fn(&[u8]) -> Ordering) -> Option<(usize, bool)> {
+        self.bisect_by(&Whole(compare))
+    }
+
+    /// The same by what knows how keys are compared.
+    #[inline(always)]
+    pub fn bisect_by(&self, by: &impl Probing) -> Option<(usize, bool)> {
         match self.layout {
-            Layout::Dense => self.bisect_in(Layout::Dense, compare),
-            Layout::Aligned => self.bisect_in(Layout::Aligned, compare),
+            Layout::Dense => self.bisect_in(Layout::Dense, by),
+            Layout::Aligned => self.bisect_in(Layout::Aligned, by),
         }
     }
 
     #[inline(always)]
-    fn bisect_in(
-        &self,
-        layout: Layout,
-        compare: impl Fn(&[u8]) -> Ordering,
-    ) -> Option<(usize, bool)> {
+    fn bisect_in(&self, layout: Layout, by: &impl Probing) -> Option<(usize, bool)> {
         let Range { start, end } = self.slots;
         let (mut low, mut high) = (start, end);
         // Near a slot the distance grows until the key is passed: an exponential search (Bentley
         // and Yao, 1976).
-        let (mut at, mut distance) = match self.near {
-            Some(near) => (near.clamp(start, end.max(start + 1) - 1), 1),
-            None => (low + (high - low) / 2, 0),
-        };
-        while low < high {
-            let offset = self.offsets.wrapping_add(layout.step() * at);
-            let (key, _) = self.page.plain_record_in(layout, offset)?;
-            let is_passed = match compare(key) {
-                Ordering::Less => {
-                    low = at + 1;
-                    high < end
+        if let Some(near) = self.near {
+            let mut at = near.clamp(start, end.max(start + 1) - 1);
+            let mut distance = 1;
+            while low < high {
+                match self.seen(layout, at, by)? {
+                    Ordering::Less => low = at + 1,
+                    Ordering::Equal => return Some((at, true)),
+                    Ordering::Greater => high = at,
                 }
-                Ordering::Equal => return Some((at, true)),
-                Ordering::Greater => {
-                    high = at;
-                    low > start
-                }
-            };
-            if distance == 0 || is_passed {
-                (at, distance) = (low + (high - low) / 2, 0);
-            } else {
-                at = if high == end {
-                    (at + distance).min(end - 1)
-                } else {
-                    high.saturating_sub(distance + 1).max(low)
+                at = match (low > start, high < end) {
+                    (true, true) => break,
+                    (true, false) => (at + distance).min(end - 1),
+                    _ => high.saturating_sub(distance + 1).max(low),
                 };
                 distance *= 4;
             }
         }
+        while low < high {
+            let at = low + (high - low) / 2;
+            match self.seen(layout, at, by)? {
+                Ordering::Less => low = at + 1,
+                Ordering::Equal => return Some((at, true)),
+                Ordering::Greater => high = at,
+            }
+        }
         Some((low, false))
+    }
+
+    /// How the key of a slot compares with what is looked for.
+    #[inline(always)]
+    fn seen(&self, layout: Layout, at: usize, by: &impl Probing) -> Option<Ordering> {
+        let slot = self.offsets.wrapping_add(layout.step() * at);
+        if let Some((ahead, len)) = self.page.key_ahead(layout, slot)
+            && let Some(seen) = by.compare_ahead(ahead, len)
+        {
+            return Some(seen);
+        }
+        self.page.plain_record_in(layout, slot).map(|(key, _)| by.compare(key))
     }
 
     /// Runs a search, whose answer is not trusted to be one of the slots.

@@ -90,6 +90,15 @@ pub(crate) fn padded(len: usize) -> usize {
     pad2(len).max(2)
 }
 
+/// Where the record of a slot of an ALIGNED leaf stands, and the lengths of its key and value, if
+/// both are short.
+#[inline(always)]
+pub(super) fn short_parts(slot: u32) -> Option<(usize, usize, usize)> {
+    let (at, key, value) = (slot & 0xFFFF, slot >> 16 & 0xFF, slot >> 24);
+    let is_short = slot & 0x8080_0000 == 0;
+    is_short.then_some((at as usize, key as usize, value as usize))
+}
+
 /// The next even number.
 #[inline(always)]
 pub(crate) fn pad2(len: usize) -> usize {
@@ -103,6 +112,9 @@ pub(super) fn short_len(key: u32, value: u32) -> u32 {
     let len = (((key + 1) & !1) + value + 1) & !1;
     if len == 0 { 2 } else { len }
 }
+
+/// How many bytes [`Page::key_ahead`] gives.
+pub const AHEAD: usize = 24;
 
 impl Form {
     /// How records stand in the leaves.
@@ -211,6 +223,32 @@ impl<'a> Page<'a> {
         None
     }
 
+    /// What a leaf of this layout has from where a key begins whose slot stands at an address, and
+    /// how long the key is, if its record has short lengths and the page does not end too soon.
+    #[inline(always)]
+    pub(super) fn key_ahead(
+        self,
+        layout: Layout,
+        address: *const u8,
+    ) -> Option<(&'a [u8; AHEAD], usize)> {
+        let slot_at = address as usize - self.base as usize;
+        let (at, len) = match layout {
+            Layout::Dense => {
+                let at = self.half(slot_at);
+                let both = self.half(at);
+                (both & 0x8080 == 0).then_some((at + 2, both & 0xFF))?
+            }
+            Layout::Aligned => {
+                let (at, len, _) = short_parts(self.word(slot_at))?;
+                (at, len)
+            }
+        };
+        if at + AHEAD > self.size {
+            return None;
+        }
+        Some((self.slice(at, AHEAD).first_chunk()?, len))
+    }
+
     #[inline(always)]
     fn aligned_plain_record(self, slot_at: usize) -> Option<(&'a [u8], &'a [u8])> {
         let slot = self.word(slot_at);
@@ -279,12 +317,6 @@ impl<'a> Page<'a> {
         } else {
             self.record_at(self.half(at))
         }
-    }
-
-    /// The bytes that tell the lengths of the record of slot `i` of an ALIGNED leaf.
-    #[inline(always)]
-    pub(crate) fn lengths(self, i: usize) -> u16 {
-        self.half(self.leaf_offset_in(Layout::Aligned, i) + 2) as u16
     }
 
     /// Value `i` of the record whose offset stands at `address`, if that has several and its key's

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::build::{flags_of, head_of_rest, put_shared, put_slot};
 use super::cell::{Behind, length_len, put_length};
-use super::record::padded;
+use super::record::{pad2, padded, short_parts};
 use super::size::cut_evenly;
 use super::{
     Count, EXTENT_CELL, HEADER_LEN, KeyCell, Layout, Page, PageMut, RestCell, ValueCell, code,
@@ -124,19 +124,25 @@ impl<'a> Records<'a> {
         self.sources.push(Source { bytes: page.bytes(), shared, first: self.items.len() });
         self.items.reserve(slots.len());
         let (mut end, mut is_usual) = (self.end(self.items.len()) as u32, true);
+        let (heads, offsets) = (page.heads_at(), page.offsets_at());
         let items = slots.map(|slot| {
-            let record = page.leaf_record_in(Layout::Aligned, slot);
-            is_usual &= record.key < code::FIRST && record.value != code::GROUP;
-            let behind = match record.value {
-                ..code::FIRST => record.value as usize,
-                _ => Layout::Aligned.extent_cell(),
+            let (head, place) = (page.word(heads + 4 * slot), page.word(offsets + 4 * slot));
+            let (at, len, rest, rest_at) = match short_parts(place) {
+                Some((at, rest, value)) => (at, padded(pad2(rest) + value), rest, 0),
+                None => {
+                    let record = page.leaf_record_in(Layout::Aligned, slot);
+                    is_usual &= record.key < code::FIRST && record.value != code::GROUP;
+                    let behind = match record.value {
+                        ..code::FIRST => record.value as usize,
+                        _ => Layout::Aligned.extent_cell(),
+                    };
+                    let len = padded(record.value_at() - record.at + behind);
+                    (record.at, len, record.key as usize, record.data - record.at)
+                }
             };
-            let len = padded(record.value_at() - record.at + behind);
             end += (Layout::Aligned.slot_len() + len) as u32;
-            let (at, len, rest) = (record.at as u16, len as u16, record.key as u16);
-            let rest_at = (record.data - record.at) as u16;
-            let (lengths, head) = (page.lengths(slot), page.head(slot));
-            Item { source, at, len, rest, rest_at, lengths, head, end }
+            let (at, len, rest, rest_at) = (at as u16, len as u16, rest as u16, rest_at as u16);
+            Item { source, at, len, rest, rest_at, lengths: (place >> 16) as u16, head, end }
         });
         self.items.extend(items);
         is_usual

@@ -60,8 +60,26 @@ impl WriteTxn {
         self.check_entry(table, key, value)?;
         self.begin_change()?;
         self.make_room(key, value.len() as u64)?;
-        let is_taken = self.change(table, |pages, open| put_in(pages, open, key, value))?;
-        if is_taken { self.displace(table, key, value) } else { Ok(()) }
+        let put = self.change(table, |pages, open| put_in(pages, open, key, value, false))?;
+        if put == Put::IsTaken { self.displace(table, key, value) } else { Ok(()) }
+    }
+
+    /// As [`WriteTxn::put`] if the entry (without duplicates: an entry with that key) is not there;
+    /// false, and no entry is changed, if it is.
+    ///
+    /// # Errors
+    /// Those of [`WriteTxn::put`].
+    #[doc(hidden)]
+    #[inline]
+    pub fn put_absent(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        if self.push(table, key, value) {
+            return Ok(true);
+        }
+        self.check_entry(table, key, value)?;
+        self.begin_change()?;
+        self.make_room(key, value.len() as u64)?;
+        let put = self.change(table, |pages, open| put_in(pages, open, key, value, true))?;
+        Ok(put != Put::IsThere)
     }
 
     /// As [`WriteTxn::put`] where that takes a few steps in memory: for a short entry after the
@@ -277,19 +295,37 @@ impl WriteTxn {
     }
 }
 
-/// Puts an entry into a table; true if the table's function takes the value that was there for this
-/// one, which is then still there.
+/// What became of an entry that was to be put.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    Done,
+    /// It is there already, and nothing was changed.
+    IsThere,
+    /// The table's function takes the value that was there for this one, which is then still there.
+    IsTaken,
+}
+
+/// Puts an entry into a table; with `absent` only if it is not there.
 #[inline(always)]
-fn put_in(pages: &mut WritePages, open: &mut OpenTable, key: &[u8], value: &[u8]) -> Result<bool> {
+fn put_in(
+    pages: &mut WritePages,
+    open: &mut OpenTable,
+    key: &[u8],
+    value: &[u8],
+    absent: bool,
+) -> Result<Put> {
     note_sizes(open, key, value);
     if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
-        return Ok(false);
+        return Ok(Put::Done);
     }
     let mut place = Place::EMPTY;
     place.locate(pages, &open.tree, key, value)?;
+    if absent && place.found {
+        return Ok(Put::IsThere);
+    }
     let at_end = !place.found && is_last(pages, &place)?;
     let is_custom = matches!(open.tree.form.values, Some(KeyOrder::Custom(_)));
-    let is_taken = is_custom && place.found;
+    let put = if is_custom && place.found { Put::IsTaken } else { Put::Done };
     put_at(pages, &mut open.tree, &mut place, key, value)?;
     // Sorted input is noticed: the next entry is tried at the end first.
     if at_end {
@@ -297,7 +333,7 @@ fn put_in(pages: &mut WritePages, open: &mut OpenTable, key: &[u8], value: &[u8]
     } else if open.tail.is_some() {
         open.tail = None;
     }
-    Ok(is_taken)
+    Ok(put)
 }
 
 /// Whether a place is after all entries of the tree.
