@@ -53,7 +53,7 @@ fn assert_same(txn: &impl Snapshot, table: Table, model: &Model, unit: usize) {
     assert_eq!(txn.count(table).unwrap().keys, model.len() as u64);
 }
 
-/// Puts, replaces and removes entries with keys and values of so many units each.
+/// Puts, replaces and removes entries whose keys and values have lengths in units of `unit` bytes.
 fn churn(page_size: u32, unit: usize, keys: Range<usize>, values: &[Range<usize>]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");

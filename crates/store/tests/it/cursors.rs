@@ -76,7 +76,7 @@ fn seeks() {
 #[test]
 fn an_empty_table_has_nothing_at_either_end() {
     let scratch = Scratch::new();
-    let (mut txn, table) = begin(&scratch.store);
+    let (txn, table) = begin(&scratch.store);
     let mut cursor = txn.cursor(table).unwrap();
     assert_eq!(seen(cursor.first(&txn)), None);
     assert_eq!(seen(cursor.last(&txn)), None);

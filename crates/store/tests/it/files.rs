@@ -240,7 +240,6 @@ fn read_only_stores_refuse_writes_and_change_nothing() {
     assert!(entries.starts_with(&plain));
 }
 
-#[cfg(unix)]
 #[test]
 fn a_read_only_folder() {
     use std::os::unix::fs::PermissionsExt;
@@ -266,7 +265,6 @@ fn a_read_only_folder() {
 }
 
 /// Programs do so with stores that nobody else is to see: the files are open.
-#[cfg(unix)]
 #[test]
 fn a_folder_that_was_removed() {
     for durability in [Durability::Durable, Durability::Eventual, Durability::None] {
@@ -283,8 +281,8 @@ fn a_folder_that_was_removed() {
     }
 }
 
-/// Whoever drops the last handle may remove the file and make another store in its place, also when
-/// the background thread was flushing at that moment.
+/// A program that drops the last handle may remove the file and make another store in its place,
+/// also when the background thread was flushing at that moment.
 #[test]
 fn a_store_is_closed_when_its_last_handle_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
@@ -306,7 +304,6 @@ fn a_store_is_closed_when_its_last_handle_is_dropped() {
 }
 
 /// The lock file leads two openers together whose data files are not the same.
-#[cfg(unix)]
 #[test]
 fn a_file_that_was_replaced_while_it_is_open() {
     let scratch = Scratch::new();
@@ -520,7 +517,6 @@ fn no_store_is_made_among_the_files_of_another_engine() {
     assert!(error.contains("a store of the engine lsm"), "{error}");
 }
 
-#[cfg(unix)]
 #[test]
 fn new_files_are_private_and_follow_no_links() {
     use std::os::unix::fs::{PermissionsExt, symlink};

@@ -54,7 +54,6 @@ fn play_a_part() {
         "hold a snapshot" => hold_a_snapshot(&path),
         "hold the writer" => hold_the_writer(&path),
         "make and put" => make_and_put(&path),
-        #[cfg(unix)]
         "fork" => fork(&path),
         "spill" => crate::memory::spill(&path),
         "append" => crate::memory::append(&path),
@@ -278,7 +277,6 @@ fn readers_are_visible_and_dead_ones_are_forgotten() {
 }
 
 /// A child that was forked must not use what it inherited: its parent's slots and locks.
-#[cfg(unix)]
 #[test]
 fn a_forked_child_is_refused() {
     let scratch = Scratch::new();
@@ -288,7 +286,6 @@ fn a_forked_child_is_refused() {
     assert!(child.wait().unwrap().success());
 }
 
-#[cfg(unix)]
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn fork(path: &Path) {
     let store = Store::open(path).unwrap();

@@ -207,7 +207,7 @@ fn compaction_between_transactions_moves_open_tables() {
     let mut expected = Vec::new();
     for round in 0..6_u32 {
         for part in 0..20_u32 {
-            let (mut txn, table) = begin(&store);
+            let (mut txn, table) = begin(store);
             for i in 0..50_u32 {
                 let key = (i * 7919 + part * 613 + round).to_be_bytes();
                 txn.put(table, &key, &[round as u8; 200]).unwrap();
@@ -224,7 +224,7 @@ fn compaction_between_transactions_moves_open_tables() {
         txn.commit_with(Durability::None).unwrap();
         expected.sort_unstable();
         expected.dedup();
-        let (txn, table) = begin_read(&store);
+        let (txn, table) = begin_read(store);
         let keys: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, expected, "round {round}");
         scratch.check();
