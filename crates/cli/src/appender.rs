@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 
 use rustix::process::{Resource, getrlimit};
 
-/// So many bytes are gathered before they are written.
+/// How many bytes are gathered before they are written.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The file.

@@ -106,7 +106,6 @@ impl Read for Waited {
 
 /// A blocked `read` is resumed by the system after a signal, so we wait in short steps beside the
 /// flag instead.
-#[cfg(unix)]
 fn wait_for(input: &impl std::os::fd::AsFd) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -122,9 +121,4 @@ fn wait_for(input: &impl std::os::fd::AsFd) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-#[cfg(not(unix))]
-fn wait_for<T>(_: &T) -> io::Result<()> {
-    if signals::is_raised() { Err(io::Error::other("interrupted")) } else { Ok(()) }
 }

@@ -3,7 +3,7 @@
 use hedgerow::tree::{Count, Entry, TableInfo};
 use serde_json::{Map, Value, json};
 
-use crate::codec::{FormatArgs, shown};
+use crate::codec::{Format, FormatArgs, shown};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::portable::jsonl::field;
@@ -15,15 +15,32 @@ pub(crate) fn entry(entry: &Entry<'_>, formats: FormatArgs) -> Result<Value, Fai
 
 /// A key and its value as an object.
 pub(crate) fn pair(key: &[u8], value: &[u8], formats: FormatArgs) -> Result<Value, Failure> {
-    let key = field("key", key, formats.key()).map_err(|error| unshown("key", &error))?;
-    let value = field("value", value, formats.value()).map_err(|error| unshown("value", &error))?;
-    Ok([key, value].into_iter().collect::<Map<_, _>>().into())
+    let fields = [key_field(key, formats)?, value_field("value", value, formats)?];
+    Ok(fields.into_iter().collect::<Map<_, _>>().into())
 }
 
-/// A key alone.
-pub(crate) fn key(key: &[u8], formats: FormatArgs) -> Result<Value, Failure> {
-    let key = field("key", key, formats.key()).map_err(|error| unshown("key", &error))?;
-    Ok([key].into_iter().collect::<Map<_, _>>().into())
+/// A key as a field of an object.
+pub(crate) fn key_field(key: &[u8], formats: FormatArgs) -> Result<(String, Value), Failure> {
+    field("key", key, formats.key()).map_err(|error| unshown("key", &error))
+}
+
+/// A value as a field of an object.
+pub(crate) fn value_field(
+    name: &str,
+    value: &[u8],
+    formats: FormatArgs,
+) -> Result<(String, Value), Failure> {
+    field(name, value, formats.value()).map_err(|error| unshown("value", &error))
+}
+
+/// Adds a key to a line of text.
+pub(crate) fn add_key(key: &[u8], formats: FormatArgs, line: &mut Vec<u8>) -> Result<(), Failure> {
+    formats.key().encode_to(key, line).map_err(|error| unshown("key", &error))
+}
+
+/// Adds a value to a line of text.
+pub(crate) fn add_value(value: &[u8], format: Format, line: &mut Vec<u8>) -> Result<(), Failure> {
+    format.encode_to(value, line).map_err(|error| unshown("value", &error))
 }
 
 /// A key or value that its format cannot show.
@@ -87,22 +104,49 @@ pub(crate) fn outcome(
     Ok(if is_so { Exit::Done } else { Exit::No })
 }
 
-/// An array that is written element by element.
-#[derive(Default)]
-pub(crate) struct Array {
-    begun: bool,
+/// A list on standard output, written element by element: an array where JSON is wanted, else
+/// lines.
+pub(crate) struct List {
+    pub(crate) out: Output,
+    pub(crate) is_json: bool,
+    has_elements: bool,
 }
 
-impl Array {
-    /// Writes one element.
-    pub(crate) fn push(&mut self, out: &mut Output, value: &Value) -> Result<(), Failure> {
-        let before = if self.begun { "," } else { "[" };
-        self.begun = true;
-        write!(out, "{before}\n{value}")
+impl List {
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self { out: Output::stdout(), is_json, has_elements: false }
     }
 
-    /// Writes the end.
-    pub(crate) fn end(self, out: &mut Output) -> Result<(), Failure> {
-        out.bytes(if self.begun { b"\n]\n" } else { b"[]\n" })
+    /// Writes an element of the array.
+    pub(crate) fn push(&mut self, value: &Value) -> Result<(), Failure> {
+        let before = if self.has_elements { "," } else { "[" };
+        self.has_elements = true;
+        write!(self.out, "{before}\n{value}")
     }
+
+    /// Ends the output.
+    pub(crate) fn finish(mut self) -> Result<Exit, Failure> {
+        if self.is_json {
+            self.out.bytes(if self.has_elements { b"\n]\n" } else { b"[]\n" })?;
+        }
+        self.out.finish()?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Prints a list: each element as an object where JSON is wanted, else as a line.
+pub(crate) fn list<T>(
+    is_json: bool,
+    all: &[T],
+    object: impl Fn(&T) -> Value,
+    line: impl Fn(&T) -> String,
+) -> Result<Exit, Failure> {
+    let mut list = List::new(is_json);
+    for element in all {
+        match is_json {
+            true => list.push(&object(element))?,
+            false => writeln!(list.out, "{}", line(element))?,
+        }
+    }
+    list.finish()
 }

@@ -2,7 +2,6 @@
 //! subcommand does stands in its own file under `commands`. A library only so that fuzzers can call
 //! [`portable::fuzz::dump`].
 
-#[cfg(unix)]
 mod appender;
 mod codec;
 mod commands;
@@ -10,15 +9,13 @@ mod draft;
 mod exit;
 mod input;
 mod json;
-#[cfg(unix)]
 mod leveldb;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod lmdb_flags;
-#[cfg(all(unix, feature = "lmdb"))]
+#[cfg(feature = "lmdb")]
 mod lmdb_target;
 mod loader;
-#[cfg(unix)]
 mod mdb;
 mod numbers;
 mod open;
@@ -41,7 +38,6 @@ use exit::{Exit, Failure};
 
 /// Runs the command of this process' arguments.
 pub fn main() -> ExitCode {
-    #[cfg(unix)]
     if let Some(exit) = run_as_tool() {
         return exit;
     }
@@ -65,7 +61,6 @@ fn print_help(help: &clap::Error) -> Result<Exit, Failure> {
 }
 
 /// Under the name of one of LMDB's tools the command is that tool.
-#[cfg(unix)]
 fn run_as_tool() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let program = arguments.next()?;

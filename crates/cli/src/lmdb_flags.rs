@@ -95,7 +95,7 @@ impl Flags {
     }
 
     /// The flags of LMDB's own database for the entries of a table; an error if it has no such.
-    #[cfg(all(unix, feature = "lmdb"))]
+    #[cfg(feature = "lmdb")]
     pub(crate) fn of_lmdb(info: &TableInfo) -> Result<u16, String> {
         let header = TableHeader::of(info);
         let Self(flags) = Self::of_orders(&header);
@@ -116,7 +116,7 @@ impl Flags {
     }
 
     /// Whether LMDB's main database with these flags can have named ones in it.
-    #[cfg(all(unix, feature = "lmdb"))]
+    #[cfg(feature = "lmdb")]
     pub(crate) fn can_hold_others(flags: u16) -> bool {
         u32::from(flags) & (DUP_SORT | INTEGER_KEY) == 0
     }

@@ -31,7 +31,6 @@ impl Engine {
     /// The engine of the store at a path, known by its files, even if some are missing; the tree if
     /// there is no store.
     pub(crate) fn of(path: &Path) -> Self {
-        #[cfg(unix)]
         let path = &crate::leveldb::face::store_at(path);
         let kinds = ["table", "log"].map(OsStr::new);
         let is_part = |name: &Path| name.extension().is_some_and(|kind| kinds.contains(&kind));

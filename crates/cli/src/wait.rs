@@ -1,7 +1,6 @@
 //! Waiting for other processes: for the turn to write, and for a store that only one process may
 //! have open. Says after a while which process is being waited for, and gives up after `--timeout`.
 
-#[cfg(any(unix, feature = "lmdb"))]
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -16,11 +15,10 @@ use crate::signals;
 /// After this long the user is told what is being waited for.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Whether a store that others have open can be opened is tried again after so long.
+/// How long to wait before trying again to open a store that others have open.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// How long a process that was killed may take to be gone.
-#[cfg(any(unix, feature = "lmdb"))]
 const LEAVING: Duration = Duration::from_secs(3);
 
 /// How long this run of the command waits; for ever if nothing was said.
@@ -77,7 +75,6 @@ pub(crate) fn opening<T>(path: &Path, open: impl Fn() -> StoreResult<T>) -> Resu
 }
 
 /// As [`opening`], for a store that a process has left which was killed.
-#[cfg(unix)]
 pub(crate) fn opening_left<T>(
     path: &Path,
     open: impl Fn() -> StoreResult<T>,
@@ -86,7 +83,6 @@ pub(crate) fn opening_left<T>(
 }
 
 /// What `--timeout` says, or a moment: a process that was killed may not be gone at once.
-#[cfg(any(unix, feature = "lmdb"))]
 fn patience() -> Duration {
     TIMEOUT.get().copied().unwrap_or(LEAVING)
 }
@@ -120,7 +116,6 @@ fn opening_within<T>(
 
 /// Locks a file, by which one command at a time works in a folder; waits for another one with
 /// [`patience`].
-#[cfg(any(unix, feature = "lmdb"))]
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Failure> {
     let begun = Instant::now();
     let patience = patience();

@@ -1,4 +1,4 @@
-//! The engine behind a database: the tree or the log-structured one, with what both can do for it.
+//! The engine of a database: the tree or the log-structured one, with what both can do for it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `db` | an open database: opening, reading, writing, properties, repair |
-//! | `engine` | the engine behind it, tree or lsm, as one enum: snapshots, places, batches |
+//! | `engine` | the engine of a database, tree or lsm, as one enum: snapshots, places, batches |
 //! | `folder` | what is in a database's folder: `CURRENT`, `LOCK`, foreign files |
 //! | `lock` | the lock on a file, against other processes and within this one |
 //! | `batch` | the bytes of a write batch |

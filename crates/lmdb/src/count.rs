@@ -10,7 +10,7 @@ use crate::code::Answer;
 use crate::cursor::Given;
 use crate::handles::View;
 use crate::place::{Place, Stop};
-use crate::txn::{Body, Txn, on_body};
+use crate::txn::{Txn, on_body};
 
 /// What of a range is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -262,11 +262,9 @@ impl Txn {
             return None;
         }
         let arena = &mut self.arena;
-        let found = match &self.body {
-            Body::Read(txn) => usual(&**txn, place, op, key, arena)?,
-            Body::Write(txn) => usual(&**txn, place, op, key, arena)?,
-            Body::None => return None,
-        };
+        let found = hedgerow::on_txn!(&self.body, txn => {
+            usual(txn, place, op, key, arena)?
+        }, else return None);
         place.forget_gone();
         Some(found.map_err(|stop| self.stopped(stop)))
     }

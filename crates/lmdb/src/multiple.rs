@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::cursor::Given;
 use crate::handles::View;
 use crate::place::{Place, Stop};
-use crate::txn::{Body, Txn, on_body};
+use crate::txn::{Txn, on_body};
 
 /// Bytes of values in a block: a page of 4 KiB without its header.
 const BLOCK_BYTES: usize = 4096 - 16;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hedgerow::Error;
-use hedgerow::tree::{Interrupt, ReadTxn, Savepoint, WriteTxn};
+pub(crate) use hedgerow::tree::AnyTxn as Body;
+use hedgerow::tree::{Interrupt, Savepoint};
+use hedgerow::{Error, on_txn};
 
 use crate::abi::*;
 use crate::arena::Arena;
@@ -23,6 +24,7 @@ pub(crate) struct Txn {
     pub(crate) env: Arc<Env>,
     /// MDB_RDONLY, MDB_NOSYNC, MDB_NOMETASYNC, and what follows.
     pub(crate) flags: u32,
+    /// The engine's transaction; none where it is over, or where a child has borrowed it.
     pub(crate) body: Body,
     pub(crate) arena: Arena,
     /// What its handles mean; empty when it has ended or was reset.
@@ -47,16 +49,6 @@ const WAITS: u32 = 0x04;
 pub(crate) const HAS_CHILD: u32 = 0x10;
 /// It may do nothing.
 pub(crate) const BLOCKED: u32 = FINISHED | FAILED | HAS_CHILD;
-
-/// The engine's transaction, in memory of its own: it is long, and is handed on.
-pub(crate) enum Body {
-    /// A child has it, or it is over.
-    None,
-    /// For reading.
-    Read(Box<ReadTxn>),
-    /// For writing; a child borrows it from its parent.
-    Write(Box<WriteTxn>),
-}
 
 /// What a read transaction knows of the handles, for when it goes on after a reset or its end.
 struct Known {
@@ -83,17 +75,7 @@ impl Family {
 /// Runs an expression on the engine's transaction, whichever kind it is.
 macro_rules! on_body {
     ($body:expr, $txn:ident => $run:expr) => {
-        match $body {
-            Body::Read($txn) => {
-                let $txn = &**$txn;
-                $run
-            }
-            Body::Write($txn) => {
-                let $txn = &**$txn;
-                $run
-            }
-            Body::None => return Err(MDB_BAD_TXN.into()),
-        }
+        hedgerow::on_txn!($body, $txn => $run, else return Err(MDB_BAD_TXN.into()))
     };
 }
 pub(crate) use on_body;
@@ -172,7 +154,7 @@ impl Txn {
     pub(crate) fn begin_child(&mut self, flags: u32) -> Answer<Self> {
         let Body::Write(txn) = &mut self.body else { return Err(MDB_BAD_TXN) };
         let savepoint = txn.savepoint().map_err(|e| code_of(&e))?;
-        let body = std::mem::replace(&mut self.body, Body::None);
+        let body = std::mem::take(&mut self.body);
         let mut child = Self::new(Arc::clone(&self.env), flags, body)?;
         child.views.clone_from(&self.views);
         for view in &mut child.views {
@@ -188,7 +170,7 @@ impl Txn {
 
     /// Gives body and cursors of a child, which has ended, back.
     pub(crate) fn take_back(&mut self, child: &mut Self) {
-        self.body = std::mem::replace(&mut child.body, Body::None);
+        self.body = std::mem::take(&mut child.body);
         self.cursors = std::mem::take(&mut child.cursors);
         self.arena.note_given(child.arena.has_given());
         self.family.child = std::ptr::null_mut();
@@ -234,7 +216,7 @@ impl Txn {
     /// Commits a transaction without a parent; the transaction has ended, whatever the result.
     pub(crate) fn commit(&mut self) -> Answer {
         let refused = self.flags & (FINISHED | FAILED) != 0;
-        match std::mem::replace(&mut self.body, Body::None) {
+        match std::mem::take(&mut self.body) {
             Body::Write(_) if refused => {
                 self.end(false);
                 Err(MDB_BAD_TXN)
@@ -345,11 +327,7 @@ impl Txn {
 
     /// The number of the commit that it reads, or that its own will have.
     pub(crate) fn id(&self) -> u64 {
-        match &self.body {
-            Body::Read(txn) => shown_id(txn.id()),
-            Body::Write(txn) => shown_id(txn.id()),
-            Body::None => 0,
-        }
+        on_txn!(&self.body, txn => shown_id(txn.id()), else 0)
     }
 
     /// The code of a failure; one that is not about arguments leaves the transaction failed.

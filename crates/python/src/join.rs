@@ -14,8 +14,9 @@ use crate::long;
 use crate::stream::Stream;
 use crate::table::Codecs;
 
-/// The first time so many keys are read ahead, and later up to that many.
+/// How many keys are read ahead the first time.
 const FIRST: usize = 8;
+/// How many keys are read ahead at most.
 const MOST: usize = 256;
 
 /// Keys of several streams with the value that each has, in the order of the keys: an iterator.

@@ -16,7 +16,7 @@ pub(crate) const ROUND: Duration = Duration::from_millis(50);
 /// Work on more entries than these may take long.
 pub(crate) const ENTRIES: u64 = 50_000;
 
-/// So many keys are looked up with one call; signals are looked for in between.
+/// How many keys one call looks up; signals are looked for between two calls.
 pub(crate) const KEYS: usize = 4096;
 
 /// Whether Python handles signals in this thread.

@@ -87,7 +87,7 @@ fn builder(options: Option<&Bound<'_, PyDict>>) -> PyResult<Builder> {
     Ok(builder)
 }
 
-/// Who else has the writer's turn, and what to do.
+/// Which other process has the writer's turn, and what to do.
 pub(crate) fn other_writer(store: &tree::Store) -> String {
     match store.writer() {
         Some(process) if process == std::process::id() => {

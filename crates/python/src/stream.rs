@@ -117,7 +117,7 @@ pub(crate) fn takes<T>(py: Python<'_>, made: hedgerow::Result<T>) -> PyResult<T>
     }
 }
 
-/// So many pairs are read before signals are looked for.
+/// How many pairs are read before signals are looked for.
 const AT_ONCE: usize = 4096;
 
 /// Where the pairs come from.

@@ -85,7 +85,7 @@ impl Transaction {
         Self::new(store.path().to_path_buf(), State::Read(txn, store), None, failures)
     }
 
-    /// A write transaction, what its commit promises, and who notes that there is one.
+    /// A write transaction, what its commit promises, and where it is noted that there is one.
     pub(crate) fn write(
         store: Store,
         txn: WriteTxn,

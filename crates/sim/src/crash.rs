@@ -20,13 +20,11 @@ use crate::run::{Disagreement, Ledger, Loss, Mark, Outcome, Runner};
 use crate::shrink::shrink;
 
 /// An image may be the image of an image, and so on, at most this many times.
-const DEPTH_MAX: u32 = 3;
+const DEPTH_MAX: usize = 3;
 /// This many lines of the log are shown.
 const LOG_SHOWN: usize = 24;
 /// After this many violations a seed ends.
 const VIOLATIONS_MAX: usize = 20;
-/// Address space of a simulated file.
-const RESERVE_BYTES: u64 = 64 << 20;
 
 /// What all seeds of a run share.
 #[derive(Clone, Copy, Debug)]
@@ -79,53 +77,101 @@ pub struct Violation {
 
 /// Runs one seed, looks at every image, and shrinks the run if one is wrong.
 pub fn crash_seed(seed: u64, settings: &CrashSettings) -> CrashReport {
-    let config = Config::small(seed);
-    let ops: Vec<Op> = Generator::brisk(&config, Rng::new(seed, 12)).take(settings.ops).collect();
-    let mut report = sweep(&config, &ops, settings.images, VIOLATIONS_MAX);
+    let config = &Config::small(seed);
+    let ops = Generator::brisk(config, Rng::new(seed, 12)).take(settings.ops).collect();
+    let sweep = |ops: &[Op], images: usize| {
+        let run = |disk: &SimSystem| {
+            let mut runner = Runner::on_disk(config, disk)?;
+            runner.run_on(&mut ops.iter().copied())?;
+            Ok(runner.close().map(|ledger| (ledger.commits(), ledger)))
+        };
+        sweep(
+            disk(seed),
+            (seed, images),
+            [11, 13],
+            run,
+            |report, (disk, ledger), cut, rng, place| {
+                look(config, report, &Recorded { disk, ledger, start: None }, cut, rng, place)
+            },
+        )
+    };
+    shrunk(settings, ops, sweep, || config.describe())
+}
+
+/// Looks for wrong images of a run with these operations by `sweep`, given how many to look at in
+/// each place; and for a shorter list of operations that ends in the same violation as the first.
+pub(crate) fn shrunk<O: Copy>(
+    settings: &CrashSettings,
+    ops: Vec<O>,
+    sweep: impl Fn(&[O], usize) -> CrashReport<O>,
+    describe: impl FnOnce() -> String,
+) -> CrashReport<O> {
+    let mut report = sweep(&ops, settings.images);
     if let Some(first) = report.violations.first() {
         let kind = first.disagreement.kind();
         // More images at each place, since the right one may be another one in a shorter run.
-        let fails = |ops: &[Op]| {
-            let report = sweep(&config, ops, 3 * settings.images, VIOLATIONS_MAX);
+        let fails = |ops: &[O]| {
+            let report = sweep(ops, 3 * settings.images);
             report.violations.iter().any(|violation| violation.disagreement.kind() == kind)
         };
-        let ops = shrink(ops.clone(), settings.shrink_time, fails);
-        report.shrunk = Some((config.describe(), ops));
+        report.shrunk = Some((describe(), shrink(ops, settings.shrink_time, fails)));
     }
     report
 }
 
-/// Runs a list of operations and checks every image, up to `violations` violations.
-fn sweep(config: &Config, ops: &[Op], images: usize, violations_max: usize) -> CrashReport {
-    let report = CrashReport { seed: config.seed, ..CrashReport::default() };
-    let mut sweep = Sweep { config, report, violations_max };
-    let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
-    let disk = SimSystem::new(config.seed, disk_config);
-    let recorded = caught(|| {
-        disk.record(true);
-        let mut runner = Runner::on_disk(config, &disk)?;
-        runner.run_on(&mut ops.iter().copied())?;
-        Ok(runner.close())
-    });
-    match recorded {
-        Ok(Some(ledger)) => {
-            sweep.report.commits = ledger.commits();
-            sweep.every_cut(&disk, &ledger, images);
-        }
-        Ok(None) => {}
+/// Does `run` on a disk that records it, and looks at images of every place of the log: where
+/// nothing is on its way, a power cut is one like the other. `run` answers how many commits it
+/// made, and its ledger; the two `numbers` tell the random numbers of a seed apart.
+pub(crate) fn sweep<O, L>(
+    disk: SimSystem,
+    (seed, images): (u64, usize),
+    numbers: [u64; 2],
+    run: impl FnOnce(&SimSystem) -> Outcome<Option<(u64, L)>>,
+    mut look: impl FnMut(
+        &mut CrashReport<O>,
+        (&SimSystem, &L),
+        (usize, How),
+        &mut Rng,
+        &mut Vec<String>,
+    ) -> Outcome,
+) -> CrashReport<O> {
+    let mut report = CrashReport { seed, ..CrashReport::default() };
+    disk.record(true);
+    let (commits, ledger) = match caught(|| run(&disk)) {
+        Ok(Some(run)) => run,
+        Ok(None) => return report,
         Err(disagreement) => {
             let (place, log) = ("before any cut".to_owned(), Vec::new());
-            sweep.report.violations.push(Violation { place, log, disagreement });
+            report.violations.push(Violation { place, log, disagreement });
+            return report;
+        }
+    };
+    report.commits = commits;
+    let mut rng = Rng::new(seed, numbers[0]);
+    for cut in 0..=disk.recorded() {
+        let images = if disk.is_settled_at(cut) { 1 } else { images };
+        for _ in 0..images {
+            if report.violations.len() >= VIOLATIONS_MAX {
+                return report;
+            }
+            let (how, own, mut place) = (How::random(&mut rng), rng.next_u64(), Vec::new());
+            let mut own = Rng::new(own, numbers[1]);
+            let looked =
+                caught(|| look(&mut report, (&disk, &ledger), (cut, how), &mut own, &mut place));
+            if let Err(disagreement) = looked {
+                let from = cut.saturating_sub(LOG_SHOWN);
+                let log = (from..cut).filter_map(|at| disk.describe(at)).collect();
+                let place = place.join(", then ");
+                report.violations.push(Violation { place, log, disagreement });
+            }
         }
     }
-    sweep.report
+    report
 }
 
-/// A recorded run, and how much of it was looked at.
-struct Sweep<'c> {
-    config: &'c Config,
-    report: CrashReport,
-    violations_max: usize,
+/// A simulated disk whose files have this much address space.
+pub(crate) fn disk(seed: u64) -> SimSystem {
+    SimSystem::new(seed, sim::Config { reserve: 64 << 20, ..sim::Config::default() })
 }
 
 /// A run of a store and its log.
@@ -143,14 +189,14 @@ impl Recorded<'_> {
 }
 
 /// What became of a machine.
-#[derive(Clone, Copy, Debug)]
-enum How {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
     Cut(CrashMode),
     Kill,
 }
 
 impl How {
-    fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
         match rng.index(6) {
             5 => Self::Kill,
             mode => Self::Cut(CrashMode::ALL[mode]),
@@ -160,79 +206,57 @@ impl How {
     fn loss(self) -> Loss {
         if matches!(self, Self::Kill) { Loss::Process } else { Loss::Power }
     }
-
-    fn image(self, disk: &SimSystem, cut: usize, seed: u64) -> SimSystem {
-        match self {
-            Self::Cut(mode) => disk.image_at(cut, mode, seed),
-            Self::Kill => disk.killed_at(cut),
-        }
-    }
 }
 
-impl Sweep<'_> {
-    /// Looks at images of every place of the log: where nothing is on its way, a power cut is one
-    /// like the other.
-    fn every_cut(&mut self, disk: &SimSystem, ledger: &Ledger, images: usize) {
-        let mut rng = Rng::new(self.config.seed, 11);
-        let run = Recorded { disk, ledger, start: None };
-        for cut in 0..=disk.recorded() {
-            let images = if disk.is_settled_at(cut) { 1 } else { images };
-            for _ in 0..images {
-                if self.report.violations.len() >= self.violations_max {
-                    return;
-                }
-                self.one_cut(&run, cut, &mut rng);
-            }
-        }
-    }
-
-    fn one_cut(&mut self, run: &Recorded<'_>, cut: usize, rng: &mut Rng) {
-        let (how, seed) = (How::random(rng), rng.next_u64());
-        let mut rng = Rng::new(seed, 13);
-        let mut place = Vec::new();
-        let looked = caught(|| self.look(run, (cut, how), &mut rng, &mut place));
-        if let Err(disagreement) = looked {
-            let place = place.join(", then ");
-            let log = (cut.saturating_sub(LOG_SHOWN)..cut).filter_map(|at| run.disk.describe(at));
-            let violation = Violation { place, log: log.collect(), disagreement };
-            self.report.violations.push(violation);
-        }
-    }
-
-    /// Opens what a loss left, and goes on from there.
-    fn look(
+impl<O> CrashReport<O> {
+    /// What a loss leaves of a disk, and whether that is to be cut as well: then it is recorded.
+    pub(crate) fn image(
         &mut self,
-        run: &Recorded<'_>,
+        disk: &SimSystem,
         (cut, how): (usize, How),
         rng: &mut Rng,
         place: &mut Vec<String>,
-    ) -> Outcome {
-        let event = || run.disk.describe(cut).unwrap_or_else(|| "the end".to_owned());
+    ) -> (SimSystem, bool) {
+        let event = disk.describe(cut).unwrap_or_else(|| "the end".to_owned());
         let seed = rng.next_u64();
-        place.push(format!("{how:?} at {cut} before {}, seed {seed}", event()));
-        self.report.images += 1;
-        self.report.nested += u64::from(place.len() > 1);
-        self.report.killed += u64::from(how.loss() == Loss::Process);
-        let image = how.image(run.disk, cut, seed);
-        let goes_on = place.len() < DEPTH_MAX as usize && rng.chance(1, 2);
+        place.push(format!("{how:?} at {cut} before {event}, seed {seed}"));
+        self.images += 1;
+        self.nested += u64::from(place.len() > 1);
+        self.killed += u64::from(how == How::Kill);
+        let image = match how {
+            How::Cut(mode) => disk.image_at(cut, mode, seed),
+            How::Kill => disk.killed_at(cut),
+        };
+        let goes_on = place.len() < DEPTH_MAX && rng.chance(1, 2);
         if goes_on {
             image.record(true);
         }
-        let mark = run.mark(cut);
-        let opened = Runner::recovered(self.config, &image, run.ledger, mark, how.loss())?;
-        let Some(mut runner) = opened else { return Ok(()) };
-        let start = runner.ledger().map(|ledger| ledger.mark(0));
-        let begin = std::iter::once(Op::Control(Control::BeginWrite));
-        let few = rng.between(2, 14);
-        let more = Generator::brisk_inside(self.config, Rng::new(rng.next_u64(), 14)).take(few);
-        runner.run_on(&mut begin.chain(more))?;
-        let ledger = if rng.chance(1, 2) { runner.close() } else { runner.die() };
-        if let (Some(ledger), true) = (ledger, goes_on) {
-            let run = Recorded { disk: &image, ledger: &ledger, start };
-            let cut = rng.index(image.recorded() + 1);
-            let how = How::random(rng);
-            return self.look(&run, (cut, how), rng, place);
-        }
-        Ok(())
+        (image, goes_on)
     }
+}
+
+/// Opens what a loss left, and goes on from there.
+fn look(
+    config: &Config,
+    report: &mut CrashReport,
+    run: &Recorded<'_>,
+    (cut, how): (usize, How),
+    rng: &mut Rng,
+    place: &mut Vec<String>,
+) -> Outcome {
+    let (image, goes_on) = report.image(run.disk, (cut, how), rng, place);
+    let opened = Runner::recovered(config, &image, run.ledger, run.mark(cut), how.loss())?;
+    let Some(mut runner) = opened else { return Ok(()) };
+    let start = runner.ledger().map(|ledger| ledger.mark(0));
+    let begin = std::iter::once(Op::Control(Control::BeginWrite));
+    let few = rng.between(2, 14);
+    let more = Generator::brisk_inside(config, Rng::new(rng.next_u64(), 14)).take(few);
+    runner.run_on(&mut begin.chain(more))?;
+    let ledger = if rng.chance(1, 2) { runner.close() } else { runner.die() };
+    if let (Some(ledger), true) = (ledger, goes_on) {
+        let run = Recorded { disk: &image, ledger: &ledger, start };
+        let cut = (rng.index(image.recorded() + 1), How::random(rng));
+        return look(config, report, &run, cut, rng, place);
+    }
+    Ok(())
 }

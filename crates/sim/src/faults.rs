@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use hedgerow::os::sim::{self, CrashMode, Fault, Kept, Operation, SimSystem};
+use hedgerow::os::sim::{CrashMode, Fault, Kept, Operation, SimSystem};
 
 use crate::config::{Config, Part};
+use crate::crash::disk;
 use crate::generate::Generator;
 use crate::job::caught;
 use crate::op::{Commit, Control, Op};
@@ -24,8 +25,6 @@ const STEP_OPS: usize = 10;
 pub(crate) const VIOLATIONS_MAX: usize = 20;
 /// A disk with less room than this is tried.
 const ROOM_BYTES: u64 = 40_000;
-/// Address space of a simulated file.
-const RESERVE_BYTES: u64 = 64 << 20;
 /// Error numbers: EIO, EINTR, ENOMEM, ENOSPC.
 const ERRORS: [i32; 4] = [5, 4, 12, 28];
 
@@ -89,10 +88,33 @@ pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
     let rng = Rng::new(seed, 21);
     let report = FaultReport { seed, ..FaultReport::default() };
     let mut hunt = Hunt { config: &config, rng, report };
-    if let Err(disagreement) = caught(|| hunt.run(settings)) {
-        hunt.report.violations.push(("without a fault".to_owned(), disagreement));
+    let run = caught(|| hunt.run(settings));
+    hunt.report.with(run)
+}
+
+impl FaultReport {
+    /// With what the run without faults has come to.
+    pub(crate) fn with(mut self, run: Outcome) -> Self {
+        self.violations.extend(run.err().map(|found| ("without a fault".to_owned(), found)));
+        self
     }
-    hunt.report
+
+    /// Counts what failed; then the fault is gone.
+    pub(crate) fn mend(&mut self, disk: &SimSystem) {
+        for kind in disk.failed() {
+            *self.faults.entry(format!("{kind:?}")).or_default() += 1;
+        }
+        disk.heal();
+        disk.set_capacity(None);
+    }
+}
+
+/// Nothing that the store opened may be open.
+pub(crate) fn nothing_is_open(disk: &SimSystem) -> Outcome {
+    match disk.open_handles() {
+        0 => Ok(()),
+        left => Err(format!("{left} files are left open").into()),
+    }
 }
 
 /// Cuts a stream into steps: each begins with a transaction, or is the first one.
@@ -142,8 +164,7 @@ struct Hunt<'c> {
 
 impl Hunt<'_> {
     fn run(&mut self, settings: &FaultSettings) -> Outcome {
-        let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
-        let mut disk = SimSystem::new(self.config.seed, disk_config);
+        let mut disk = disk(self.config.seed);
         let Some(mut ledger) = Runner::on_disk(self.config, &disk)?.close() else { return Ok(()) };
         let stream = Generator::brisk(self.config, Rng::new(self.config.seed, 22));
         let ops: Vec<Op> = stream.take(settings.ops).collect();
@@ -183,46 +204,27 @@ impl Hunt<'_> {
     fn fail(&mut self, disk: &SimSystem, ledger: &Ledger, step: &[Op]) -> Outcome {
         let mark = Some(ledger.mark(0));
         let opened = Runner::reopened(self.config, disk, ledger, mark, Loss::Process);
-        let (ledger, mark, is_poisoned) = match opened {
+        let (ledger, mark) = match opened {
             Ok(mut runner) => {
                 let result = runner.run_on(&mut step.iter().copied());
-                self.count(disk);
-                disk.heal();
-                disk.set_capacity(None);
+                self.report.mend(disk);
                 due(disk, result)?;
                 let is_poisoned = self.goes_on(disk, &mut runner)?;
                 let close = self.rng.chance(1, 2);
                 let ledger = if close && !is_poisoned { runner.close() } else { runner.die() };
                 let Some(ledger) = ledger else { return Ok(()) };
-                let (ledger, mark) = match is_poisoned {
-                    true => ledger.after_failure(),
-                    false => {
-                        let mark = ledger.mark(0);
-                        (ledger, mark)
-                    }
-                };
-                (ledger, mark, is_poisoned)
+                self.report.poisoned += u64::from(is_poisoned);
+                let mark = ledger.mark(0);
+                if is_poisoned { ledger.after_failure() } else { (ledger, mark) }
             }
             Err(disagreement) => {
-                self.count(disk);
-                disk.heal();
-                disk.set_capacity(None);
+                self.report.mend(disk);
                 due(disk, Err(disagreement))?;
-                (ledger.clone(), ledger.mark(0), false)
+                (ledger.clone(), ledger.mark(0))
             }
         };
-        self.report.poisoned += u64::from(is_poisoned);
-        match disk.open_handles() {
-            0 => {}
-            left => return Err(format!("{left} files are left open").into()),
-        }
+        nothing_is_open(disk)?;
         self.again(disk, &ledger, mark)
-    }
-
-    fn count(&mut self, disk: &SimSystem) {
-        for kind in disk.failed() {
-            *self.report.faults.entry(format!("{kind:?}")).or_default() += 1;
-        }
     }
 
     /// After the fault: readers see what was committed, and a writer may begin, unless the store is

@@ -39,26 +39,13 @@ pub struct Failure<O = Op> {
     pub shrunk: Disagreement,
 }
 
-/// Runs a list of operations in a fresh store below `folder`. A panic of the engine is a
-/// disagreement too.
-pub fn run_ops(
-    config: &Config,
-    folder: &Path,
-    ops: &mut dyn Iterator<Item = Op>,
-) -> (u64, Result<(), Disagreement>) {
-    let mut done = 0;
-    let run = AssertUnwindSafe(|| {
+/// Runs `f` in a fresh folder below `folder`. A panic of the engine is a disagreement too.
+pub(crate) fn in_folder(folder: &Path, f: impl FnOnce(&Path) -> Outcome) -> Outcome {
+    caught(|| {
         let folder = tempfile::tempdir_in(folder)
             .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
-        let mut runner = Runner::new(config, folder.path().to_path_buf())?;
-        let result = runner.run(ops);
-        done = runner.done();
-        result
-    });
-    let result = catch_unwind(run).unwrap_or_else(|panic| {
-        Err(Disagreement::from(format!("panic: {}", panic_message(&*panic))))
-    });
-    (done, result)
+        f(folder.path())
+    })
 }
 
 /// The result of `f`; a panic of the engine is a disagreement too.
@@ -92,24 +79,32 @@ pub struct Settings {
 /// Runs one seed, and shrinks it if it fails.
 pub fn run_seed(seed: u64, settings: &Settings) -> SeedReport {
     let config = Config { without: settings.without.clone(), ..Config::new(seed) };
-    let folder = &settings.folder;
+    let run = |ops: &mut dyn Iterator<Item = Op>| {
+        in_folder(&settings.folder, |folder| Runner::new(&config, folder.into())?.run(ops))
+    };
+    report_of(seed, settings, || Generator::new(&config), run, || config.describe())
+}
+
+/// Runs the operations that a seed generates, and shrinks them if they fail.
+pub(crate) fn report_of<O: Copy, G: Iterator<Item = O>>(
+    seed: u64,
+    settings: &Settings,
+    generate: impl Fn() -> G,
+    run: impl Fn(&mut dyn Iterator<Item = O>) -> Outcome,
+    describe: impl FnOnce() -> String,
+) -> SeedReport<O> {
     let begin = Instant::now();
-    let mut stream = Generator::new(&config).take(settings.ops as usize);
     let mut taken = 0;
-    let mut counted = (&mut stream).inspect(|_| taken += 1);
-    let (_, result) = run_ops(&config, folder, &mut counted);
+    let result = run(&mut generate().take(settings.ops as usize).inspect(|_| taken += 1));
     let time = begin.elapsed();
     let failure = result.err().map(|disagreement| {
         let kind = disagreement.kind();
-        let fails = |ops: &[Op]| {
-            let result = run_ops(&config, folder, &mut ops.iter().copied()).1;
-            result.is_err_and(|d| d.kind() == kind)
-        };
-        let failing: Vec<Op> = Generator::new(&config).take(taken as usize).collect();
+        let run = |ops: &[O]| run(&mut ops.iter().copied());
+        let failing: Vec<O> = generate().take(taken as usize).collect();
+        let fails = |ops: &[O]| run(ops).is_err_and(|d| d.kind() == kind);
         let ops = shrink(failing, settings.shrink_time, fails);
-        let again = run_ops(&config, folder, &mut ops.iter().copied()).1;
-        let shrunk = again.err().unwrap_or_else(|| disagreement.clone());
-        Failure { disagreement, config: config.describe(), ops, shrunk }
+        let shrunk = run(&ops).err().unwrap_or_else(|| disagreement.clone());
+        Failure { disagreement, config: describe(), ops, shrunk }
     });
     SeedReport { seed, ops: taken, time, failure }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hedgerow::lsm::{self, Readable as _};
-use hedgerow::stream::{AsChange as _, Follow, Followed};
+use hedgerow::stream::{AsChange as _, Follow, Followed, Source};
 use hedgerow::tree::{self, Change, Snapshot as _, TableChange};
 
 use crate::player::told;
@@ -41,8 +41,20 @@ impl Moment for lsm::Snapshot {
     }
 }
 
+/// Whether a second store holds what the first one does, beside its mark.
+pub(crate) fn is_like(
+    second: &impl Source<Snapshot: Moment>,
+    first: &impl Moment,
+) -> Result<(), String> {
+    let first = told("scan", first.all())?;
+    let copy = told("begin", second.begin())?;
+    let mut copy = told("scan", copy.all())?;
+    copy.remove(&b"hedgerow.standby"[..]);
+    compare(&first, &copy)
+}
+
 /// What is different between what a store holds and what a follower made of it; one place of it.
-pub(crate) fn compare(store: &Tables, made: &Tables) -> Result<(), String> {
+fn compare(store: &Tables, made: &Tables) -> Result<(), String> {
     if store == made {
         return Ok(());
     }

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
 use hedgerow::stream::Standby;
-use hedgerow::tree::{ReadTxn, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Snapshot, Store, TableOptions};
 
-use crate::mirror::{Mirror, Moment, compare};
+use crate::mirror::{Mirror, is_like};
 use crate::player::{Player, end_with_the_parent, say, told};
 use crate::rng::Rng;
 
@@ -35,7 +35,7 @@ pub struct ProcessSettings {
     pub seed: u64,
     /// How long it takes at most.
     pub time: Duration,
-    /// It ends earlier when so many writers were killed, and so many followers.
+    /// It ends earlier when this many writers and this many followers were killed.
     pub kills: Option<u64>,
     /// Writers at a time.
     pub writers: usize,
@@ -391,15 +391,6 @@ fn follow_in_memory(store: &Store) -> Result<(), String> {
         let is_new = mirror.step(Duration::from_millis(50))?;
         say(if is_new { "compared a step" } else { "verified all" })?;
     }
-}
-
-/// Whether a second store holds what the first one does, beside its mark.
-fn is_like(second: &Store, first: &ReadTxn) -> Result<(), String> {
-    let first = told("scan", first.all())?;
-    let copy = told("begin_read", second.begin_read())?;
-    let mut copy = told("scan", copy.all())?;
-    copy.remove(&b"hedgerow.standby"[..]);
-    compare(&first, &copy)
 }
 
 /// Nobody else is there: what the follower has left becomes all of the store.

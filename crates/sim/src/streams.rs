@@ -18,7 +18,7 @@ use hedgerow::stream::{
 use hedgerow::tree::{Store, TableChange};
 use hedgerow::{Durability, lsm};
 
-use crate::job::{Failure, SeedReport, Settings, caught};
+use crate::job::{Failure, SeedReport, Settings, in_folder};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
 
@@ -53,10 +53,8 @@ fn run_seed<S: Subject>(seed: u64, settings: &Settings) -> SeedReport<()> {
     let begin = std::time::Instant::now();
     let mut ops = 0;
     let duplicates = S::COUNTS && seed.is_multiple_of(2);
-    let result = caught(|| {
-        let folder = tempfile::tempdir_in(&settings.folder)
-            .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
-        let mut run = Run::<S>::new(seed, folder.path().join("store"), duplicates)?;
+    let result = in_folder(&settings.folder, |folder| {
+        let mut run = Run::<S>::new(seed, folder.join("store"), duplicates)?;
         while ops < settings.ops {
             run.step()?;
             ops += 1;

@@ -11,8 +11,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(crate) use hedgerow::tree::AnyTxn as Body;
 use hedgerow::tree::{ReadTxn, Savepoint, Snapshot, Store, Table, TableOptions, WriteTxn};
-use hedgerow::{Durability, Error, FileKind};
+use hedgerow::{Durability, Error, FileKind, on_txn};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
@@ -39,27 +40,12 @@ pub(crate) enum Mode {
     Create,
 }
 
-/// A transaction, whichever kind it is.
-pub(crate) enum Body {
-    None,
-    Read(Box<ReadTxn>),
-    Write(Box<WriteTxn>),
-}
-
 /// Runs an expression on the transaction; an error if there is none.
 macro_rules! on_body {
     ($body:expr, $txn:ident => $run:expr) => {
-        match $body {
-            $crate::conn::Body::Read($txn) => {
-                let $txn = &**$txn;
-                $run
-            }
-            $crate::conn::Body::Write($txn) => {
-                let $txn = &**$txn;
-                $run
-            }
-            $crate::conn::Body::None => return Err(libsqlite3_sys::SQLITE_INTERNAL),
-        }
+        hedgerow::on_txn!($body, $txn => $run, else {
+            return Err(libsqlite3_sys::SQLITE_INTERNAL.into())
+        })
     };
 }
 pub(crate) use on_body;
@@ -305,7 +291,7 @@ impl Conn {
 
     /// Commits what was written; with `goes_on` it is then read.
     pub(crate) fn commit(&mut self, goes_on: bool) -> Answer {
-        let Body::Write(txn) = std::mem::replace(&mut self.body, Body::None) else {
+        let Body::Write(txn) = std::mem::take(&mut self.body) else {
             return Ok(());
         };
         self.savepoints.clear();
@@ -330,7 +316,7 @@ impl Conn {
 
     /// Drops what was written; with `goes_on` what was there before is read on.
     pub(crate) fn roll_back(&mut self, goes_on: bool) -> Answer {
-        let Body::Write(txn) = std::mem::replace(&mut self.body, Body::None) else {
+        let Body::Write(txn) = std::mem::take(&mut self.body) else {
             return Ok(());
         };
         self.savepoints.clear();
@@ -350,7 +336,7 @@ impl Conn {
 
     /// Ends a transaction that reads.
     pub(crate) fn end_read(&mut self) {
-        if let Body::Read(mut reader) = std::mem::replace(&mut self.body, Body::None) {
+        if let Body::Read(mut reader) = std::mem::take(&mut self.body) {
             reader.reset();
             self.readers.rested = Some(reader);
         }
@@ -598,11 +584,7 @@ impl Conn {
     /// Pages of the store, and no fewer than the highest root, as SQLite expects; 0 if it holds
     /// nothing of SQLite's.
     pub(crate) fn page_count(&self) -> u32 {
-        let pages = match &self.body {
-            Body::Read(txn) => txn.page_count(),
-            Body::Write(txn) => txn.page_count(),
-            Body::None => 0,
-        };
+        let pages = on_txn!(&self.body, txn => txn.page_count(), else 0);
         if self.meta.is_none_or(|meta| Meta { sums: None, ..meta } == Meta::NEW) {
             return 0;
         }

@@ -15,25 +15,7 @@ use hedgerow::tree::{Snapshot as _, Table, TableInfo, TableOptions};
 use libsqlite3_sys as sys;
 
 use crate::code::{Code, code_of};
-use crate::conn::Conn;
-
-/// Runs an expression, an [`Outcome`], on the transaction of a connection.
-macro_rules! on {
-    ($conn:expr, $txn:ident => $run:expr) => {
-        match &$conn.body {
-            $crate::conn::Body::Read($txn) => {
-                let $txn = &**$txn;
-                $run
-            }
-            $crate::conn::Body::Write($txn) => {
-                let $txn = &**$txn;
-                $run
-            }
-            $crate::conn::Body::None => Err(libsqlite3_sys::SQLITE_INTERNAL.into()),
-        }
-    };
-}
-use on;
+use crate::conn::{Conn, on_body};
 
 /// Tables of a store that are SQLite's own.
 const OWN: &str = "sqlite/";
@@ -270,8 +252,7 @@ impl Plain {
     /// Looks a table up; `makes` one of this store if there is none.
     pub(crate) fn open(conn: &mut Conn, declared: &Declaration, makes: bool) -> Outcome<Self> {
         let name = declared.table.as_bytes();
-        let mut info: Option<TableInfo> =
-            on!(conn, txn => Ok::<_, Problem>(txn.find_table(name)?))?;
+        let mut info: Option<TableInfo> = on_body!(&conn.body, txn => txn.find_table(name)?);
         if info.is_none() && makes {
             let options = TableOptions::new();
             let options = match declared.duplicates {
@@ -279,12 +260,12 @@ impl Plain {
                 false => options,
             };
             conn.writer()?.create_table(name, &options)?;
-            info = on!(conn, txn => Ok::<_, Problem>(txn.find_table(name)?))?;
+            info = on_body!(&conn.body, txn => txn.find_table(name)?);
         }
         let info: TableInfo = info
             .ok_or_else(|| Problem::error(format!("the store has no table {}", declared.table)))?;
         // A custom order takes functions that are not here.
-        let _: Table = on!(conn, txn => Ok::<_, Problem>(txn.table(name)?))?;
+        on_body!(&conn.body, txn => txn.table(name)?);
         Ok(Self {
             name: name.to_vec(),
             key: declared.key,
@@ -323,7 +304,7 @@ impl Plain {
 
     /// The table in the transaction that there is.
     fn table(&self, conn: &Conn) -> Outcome<Table> {
-        on!(conn, txn => Ok(txn.table(&self.name)?))
+        on_body!(&conn.body, txn => Ok(txn.table(&self.name)?))
     }
 
     /// A column of an entry: key, value, both in one.
@@ -344,10 +325,10 @@ impl Plain {
     pub(crate) fn count(&self, conn: &mut Conn, key: &[Value<'_>]) -> Outcome<u64> {
         let table = self.table(conn)?;
         match key {
-            [] => on!(conn, txn => Ok(txn.count(table)?.values)),
+            [] => on_body!(&conn.body, txn => Ok(txn.count(table)?.values)),
             [key] => {
                 let key = self.asked(*key)?;
-                on!(conn, txn => Ok(txn.count_values(table, &key)?))
+                on_body!(&conn.body, txn => Ok(txn.count_values(table, &key)?))
             }
             _ => Err(Problem::error("hedgerow_count() takes a key at most")),
         }
@@ -359,11 +340,11 @@ impl Plain {
         match of {
             [key] => {
                 let key = self.asked(*key)?;
-                on!(conn, txn => Ok(txn.rank(table, &key)?.values))
+                on_body!(&conn.body, txn => Ok(txn.rank(table, &key)?.values))
             }
             [key, value] if self.has_duplicates => {
                 let (key, value) = (self.asked(*key)?, self.value.stored(*value, "value")?);
-                on!(conn, txn => Ok(txn.rank_pair(table, &key, &value)?.values))
+                on_body!(&conn.body, txn => Ok(txn.rank_pair(table, &key, &value)?.values))
             }
             _ => Err(Problem::error("hedgerow_rank() takes a key")),
         }
@@ -372,7 +353,7 @@ impl Plain {
     /// The entry with `n` before it.
     pub(crate) fn nth(&self, conn: &mut Conn, n: u64) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
         let table = self.table(conn)?;
-        on!(conn, txn => {
+        on_body!(&conn.body, txn => {
             Ok(txn.nth(table, n)?.map(|entry| (entry.key.to_vec(), entry.value.to_vec())))
         })
     }

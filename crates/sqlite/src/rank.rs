@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn hg_root_nth(
 }
 
 /// The checksum of an entry as a text, which ends with a zero byte: of the row of a number, or of
-/// the entry of an index with so many before it. Empty where there is none.
+/// the entry at that position of an index. Empty where there is none.
 ///
 /// # Safety
 /// As of `hg_root_count`; `to` has room for 80 bytes.

@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-/// What a store says about the checksums of its rows: a word behind SQLite's numbers, which only
+/// What a store says about the checksums of its rows: a word after SQLite's numbers, which only
 /// a store has in which they were ever on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
@@ -206,7 +206,7 @@ pub(crate) struct Known {
     taken: usize,
 }
 
-/// A group of `near` is for so many bytes of rows, as a power of 2.
+/// How many bytes of rows a group of `near` is for, as a power of 2.
 const NEAR_BITS: u32 = 9;
 
 /// A line of a processor's cache.

@@ -8,7 +8,7 @@
 //! default does.
 #![expect(unsafe_code, reason = "C libraries")]
 
-use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
+use std::ffi::{CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -219,15 +219,8 @@ impl Database {
 
     /// Turns a message of the library into an error.
     fn check(&self, fault: *mut c_char) -> Result<()> {
-        if fault.is_null() {
-            return Ok(());
-        }
-        // SAFETY: the library has just given a message that ends with a zero, to be freed by us.
-        unsafe {
-            let text = CStr::from_ptr(fault).to_string_lossy().into_owned();
-            (self.functions.free)(fault.cast());
-            Err(text.into())
-        }
+        // SAFETY: the library has just given it, to be freed by us.
+        unsafe { library::check(fault, self.functions.free) }
     }
 
     fn read<T>(&self, work: impl FnOnce(&Snapshot<'_>) -> Result<T>) -> Result<T> {

@@ -2,6 +2,8 @@
 //! program needs none of them.
 #![expect(unsafe_code, reason = "C libraries")]
 
+use std::ffi::{CStr, c_char, c_void};
+
 use libloading::Library;
 
 use crate::engine::{Missing, Result};
@@ -18,6 +20,25 @@ pub(crate) fn load(names: &[&str], package: &str) -> Result<Library> {
     let name = names.first().copied().unwrap_or_default();
     let what = format!("{name} is not there: `apt-get install {package}`, then run this again");
     Err(Missing(what).into())
+}
+
+/// Turns a message that a library has just given, if it has given one, into an error.
+///
+/// # Safety
+/// It is null, or ends with a zero and is to be freed by `free`, by us.
+pub(crate) unsafe fn check(
+    fault: *mut c_char,
+    free: unsafe extern "C" fn(*mut c_void),
+) -> Result<()> {
+    if fault.is_null() {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    unsafe {
+        let text = CStr::from_ptr(fault).to_string_lossy().into_owned();
+        free(fault.cast());
+        Err(text.into())
+    }
 }
 
 /// Declares the functions of a library as a struct that loads them; `prefix` comes before each

@@ -17,97 +17,48 @@ const OPEN_FLAGS: c_int = 0x2 | 0x4 | 0x40 | 0x8000;
 const ROW: c_int = 100;
 const DONE: c_int = 101;
 
-/// Declares the functions of one library, and tables of them.
-macro_rules! library {
-    ($module:ident {
-        $($name:ident = $symbol:tt ($($a:ident: $type:ty),*) -> $answer:ty;)*
-    } {
-        $($of:ident = $of_symbol:tt ($($b:ident: $of_type:ty),*) -> $of_answer:ty;)*
-    }) => {
+/// Declares the functions of both libraries, whose names begin differently, and tables of them.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal ($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        /// The functions of a library.
+        struct Functions {
+            $($name: unsafe extern "C" fn($($type),*) -> $answer,)*
+        }
+        functions!(@of ours "sqlite3_" $($name $symbol ($($argument: $type),*) $answer;)*);
+        functions!(@of stock "stock3_" $($name $symbol ($($argument: $type),*) $answer;)*);
+    };
+    (@of $module:ident $prefix:literal
+        $($name:ident $symbol:literal ($($argument:ident: $type:ty),*) $answer:ty;)*) => {
         mod $module {
             use super::*;
             unsafe extern "C" {
-                $(#[link_name = $symbol] fn $name($($a: $type),*) -> $answer;)*
-                $(#[link_name = $of_symbol] fn $of($($b: $of_type),*) -> $of_answer;)*
+                $(#[link_name = concat!($prefix, $symbol)]
+                fn $name($($argument: $type),*) -> $answer;)*
             }
-            pub(super) static FUNCTIONS: Functions =
-                Functions { $($name,)* columns: Columns { $($of,)* } };
+            pub(super) static FUNCTIONS: Functions = Functions { $($name,)* };
         }
     };
 }
 
-/// The functions of a library.
-struct Functions {
-    open: unsafe extern "C" fn(*const c_char, *mut Handle, c_int, *const c_char) -> c_int,
-    close: unsafe extern "C" fn(Handle) -> c_int,
-    message: unsafe extern "C" fn(Handle) -> *const c_char,
-    source: unsafe extern "C" fn() -> *const c_char,
-    prepare: unsafe extern "C" fn(
-        Handle,
-        *const c_char,
-        c_int,
-        *mut Handle,
-        *mut *const c_char,
-    ) -> c_int,
-    finalize: unsafe extern "C" fn(Handle) -> c_int,
-    reset: unsafe extern "C" fn(Handle) -> c_int,
-    step: unsafe extern "C" fn(Handle) -> c_int,
-    bind_int: unsafe extern "C" fn(Handle, c_int, i64) -> c_int,
-    bind_text: unsafe extern "C" fn(Handle, c_int, *const u8, c_int, isize) -> c_int,
-    columns: Columns,
-}
-
-/// Those of its functions that read a row.
-struct Columns {
-    count: unsafe extern "C" fn(Handle) -> c_int,
-    kind: unsafe extern "C" fn(Handle, c_int) -> c_int,
-    int: unsafe extern "C" fn(Handle, c_int) -> i64,
-    double: unsafe extern "C" fn(Handle, c_int) -> f64,
-    blob: unsafe extern "C" fn(Handle, c_int) -> *const u8,
-    bytes: unsafe extern "C" fn(Handle, c_int) -> c_int,
-}
-
-library! { ours {
-    open = "sqlite3_open_v2" (n: *const c_char, to: *mut Handle, f: c_int, v: *const c_char) -> c_int;
-    close = "sqlite3_close" (db: Handle) -> c_int;
-    message = "sqlite3_errmsg" (db: Handle) -> *const c_char;
-    source = "sqlite3_sourceid" () -> *const c_char;
-    prepare = "sqlite3_prepare_v2"
+functions! {
+    open = "open_v2" (n: *const c_char, to: *mut Handle, f: c_int, v: *const c_char) -> c_int;
+    close = "close" (db: Handle) -> c_int;
+    message = "errmsg" (db: Handle) -> *const c_char;
+    source = "sourceid" () -> *const c_char;
+    prepare = "prepare_v2"
         (db: Handle, z: *const c_char, n: c_int, to: *mut Handle, r: *mut *const c_char) -> c_int;
-    finalize = "sqlite3_finalize" (s: Handle) -> c_int;
-    reset = "sqlite3_reset" (s: Handle) -> c_int;
-    step = "sqlite3_step" (s: Handle) -> c_int;
-    bind_int = "sqlite3_bind_int64" (s: Handle, i: c_int, v: i64) -> c_int;
-    bind_text = "sqlite3_bind_text" (s: Handle, i: c_int, z: *const u8, n: c_int, d: isize) -> c_int;
-    } {
-    count = "sqlite3_column_count" (s: Handle) -> c_int;
-    kind = "sqlite3_column_type" (s: Handle, i: c_int) -> c_int;
-    int = "sqlite3_column_int64" (s: Handle, i: c_int) -> i64;
-    double = "sqlite3_column_double" (s: Handle, i: c_int) -> f64;
-    blob = "sqlite3_column_blob" (s: Handle, i: c_int) -> *const u8;
-    bytes = "sqlite3_column_bytes" (s: Handle, i: c_int) -> c_int;
-}}
-
-library! { stock {
-    open = "stock3_open_v2" (n: *const c_char, to: *mut Handle, f: c_int, v: *const c_char) -> c_int;
-    close = "stock3_close" (db: Handle) -> c_int;
-    message = "stock3_errmsg" (db: Handle) -> *const c_char;
-    source = "stock3_sourceid" () -> *const c_char;
-    prepare = "stock3_prepare_v2"
-        (db: Handle, z: *const c_char, n: c_int, to: *mut Handle, r: *mut *const c_char) -> c_int;
-    finalize = "stock3_finalize" (s: Handle) -> c_int;
-    reset = "stock3_reset" (s: Handle) -> c_int;
-    step = "stock3_step" (s: Handle) -> c_int;
-    bind_int = "stock3_bind_int64" (s: Handle, i: c_int, v: i64) -> c_int;
-    bind_text = "stock3_bind_text" (s: Handle, i: c_int, z: *const u8, n: c_int, d: isize) -> c_int;
-    } {
-    count = "stock3_column_count" (s: Handle) -> c_int;
-    kind = "stock3_column_type" (s: Handle, i: c_int) -> c_int;
-    int = "stock3_column_int64" (s: Handle, i: c_int) -> i64;
-    double = "stock3_column_double" (s: Handle, i: c_int) -> f64;
-    blob = "stock3_column_blob" (s: Handle, i: c_int) -> *const u8;
-    bytes = "stock3_column_bytes" (s: Handle, i: c_int) -> c_int;
-}}
+    finalize = "finalize" (s: Handle) -> c_int;
+    reset = "reset" (s: Handle) -> c_int;
+    step = "step" (s: Handle) -> c_int;
+    bind_int = "bind_int64" (s: Handle, i: c_int, v: i64) -> c_int;
+    bind_text = "bind_text" (s: Handle, i: c_int, z: *const u8, n: c_int, d: isize) -> c_int;
+    columns = "column_count" (s: Handle) -> c_int;
+    kind = "column_type" (s: Handle, i: c_int) -> c_int;
+    int = "column_int64" (s: Handle, i: c_int) -> i64;
+    double = "column_double" (s: Handle, i: c_int) -> f64;
+    blob = "column_blob" (s: Handle, i: c_int) -> *const u8;
+    bytes = "column_bytes" (s: Handle, i: c_int) -> c_int;
+}
 
 /// Which of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +187,7 @@ impl Statement<'_> {
     /// Runs it to its end and shows its rows.
     pub(crate) fn run(&mut self, row: &mut dyn FnMut(&[Cell<'_>])) -> Result<()> {
         // SAFETY: the statement is live.
-        let columns = unsafe { (self.database.library.columns.count)(self.raw) };
+        let columns = unsafe { (self.database.library.columns)(self.raw) };
         loop {
             // SAFETY: as above.
             let code = unsafe { (self.database.library.step)(self.raw) };
@@ -253,7 +204,7 @@ impl Statement<'_> {
 
     /// A value of the row that it is on.
     fn cell(&self, column: c_int) -> Cell<'_> {
-        let functions = &self.database.library.columns;
+        let functions = self.database.library;
         // SAFETY: the statement is on a row that has the column. The bytes stay until the next
         // step, which needs `self` mutably; no conversion moves them, since the value is asked
         // for as what it is.

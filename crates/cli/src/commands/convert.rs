@@ -3,11 +3,9 @@
 mod engines;
 #[cfg(feature = "lmdb")]
 mod from_lmdb;
-#[cfg(unix)]
 mod leveldb;
-#[cfg(any(unix, feature = "lmdb"))]
 mod part;
-#[cfg(all(unix, feature = "lmdb"))]
+#[cfg(feature = "lmdb")]
 mod to_lmdb;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +18,6 @@ use crate::json;
 use crate::open::Name;
 
 /// A path in full, as far as that can be said.
-#[cfg(any(unix, feature = "lmdb"))]
 fn full(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
@@ -107,7 +104,6 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if args.main_table.is_some() && args.from.is_some() && !args.to_lmdb {
         return Err(Failure::usage("--main-table is for --from-lmdb and --to-lmdb"));
     }
-    #[cfg(unix)]
     match (&args.from, &args.from_leveldb) {
         (Some(from), _) if args.to_leveldb => return leveldb::to_leveldb(from, &args, json),
         (None, Some(from)) => return leveldb::from_leveldb(from, &args, json),
@@ -125,7 +121,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     }
 }
 
-#[cfg(not(all(unix, feature = "lmdb")))]
+#[cfg(not(feature = "lmdb"))]
 mod to_lmdb {
     use std::path::Path;
 

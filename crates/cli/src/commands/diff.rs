@@ -8,10 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::codec::{FormatArgs, shown};
 use crate::exit::{Exit, Failure};
-use crate::json::{self, Array};
+use crate::json::{self, List};
 use crate::open::{self, Name, StoreArg, parse_name};
 use crate::output::Output;
-use crate::portable::jsonl::field;
 use crate::signals;
 
 /// Print what changed from a pinned commit to another one, or to the newest
@@ -51,8 +50,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
             }
         }
     }
-    printer.finish()?;
-    Ok(Exit::Done)
+    printer.finish()
 }
 
 /// The message for another number of pins.
@@ -89,15 +87,13 @@ fn table(txn: &ReadTxn, name: &Name) -> Result<Option<Table>, Failure> {
 
 /// Prints changes as lines or as one JSON array.
 pub(super) struct Printer {
-    out: Output,
-    array: Option<Array>,
+    list: List,
     shown: Shown,
 }
 
 impl Printer {
     pub(super) fn new(json: bool, formats: FormatArgs) -> Self {
-        let array = json.then(Array::default);
-        Self { out: Output::stdout(), array, shown: Shown::new(formats) }
+        Self { list: List::new(json), shown: Shown::new(formats) }
     }
 
     /// Prints the changes of a table.
@@ -106,26 +102,21 @@ impl Printer {
         table: &[u8],
         changes: impl Iterator<Item = hedgerow::Result<C>>,
     ) -> Result<(), Failure> {
-        let shown = &mut self.shown;
+        let Self { list, shown } = self;
         for change in changes {
             signals::check()?;
             let change = change?;
-            match &mut self.array {
-                Some(array) => {
-                    array.push(&mut self.out, &shown.object(table, &change.as_change())?)?;
-                }
-                None => shown.lines(&mut self.out, table, &change.as_change())?,
+            match list.is_json {
+                true => list.push(&shown.object(table, &change.as_change())?)?,
+                false => shown.lines(&mut list.out, table, &change.as_change())?,
             }
         }
         Ok(())
     }
 
     /// Ends the output.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
-        if let Some(array) = self.array.take() {
-            array.end(&mut self.out)?;
-        }
-        self.out.finish()
+    pub(super) fn finish(self) -> Result<Exit, Failure> {
+        self.list.finish()
     }
 }
 
@@ -171,11 +162,9 @@ impl Shown {
     ) -> Result<(), Failure> {
         self.line.clear();
         self.line.extend_from_slice(format!("{table}\t{sign}\t").as_bytes());
-        let encoded = self.formats.key().encode_to(key, &mut self.line);
-        encoded.map_err(|error| json::unshown("key", &error))?;
+        json::add_key(key, self.formats, &mut self.line)?;
         self.line.push(b'\t');
-        let encoded = self.formats.value().encode_to(value, &mut self.line);
-        encoded.map_err(|error| json::unshown("value", &error))?;
+        json::add_value(value, self.formats.value(), &mut self.line)?;
         self.line.push(b'\n');
         out.bytes(&self.line)
     }
@@ -190,11 +179,9 @@ impl Shown {
         let mut object = Map::new();
         object.insert("table".into(), shown(table).into());
         object.insert("change".into(), kind.into());
-        let key = field("key", &change.key().to_cow(), self.formats.key());
-        object.extend([key.map_err(|error| json::unshown("key", &error))?]);
+        object.extend([json::key_field(&change.key().to_cow(), self.formats)?]);
         for (name, value) in values {
-            let value = field(name, &value.to_cow(), self.formats.value());
-            object.extend([value.map_err(|error| json::unshown("value", &error))?]);
+            object.extend([json::value_field(name, &value.to_cow(), self.formats)?]);
         }
         Ok(Value::Object(object))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hedgerow::Error;
 use hedgerow::stream::{AsChange as _, Follow, Followed, Mark, Step};
 use hedgerow::tree::{Snapshot, Store};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::diff::Shown;
 use crate::codec::{FormatArgs, shown};
@@ -134,22 +134,17 @@ fn print<S: Followed>(
         for change in step.changes(table.name())? {
             let change = change?;
             match json {
-                true => line(out, &printer.object(table.name(), &change.as_change())?)?,
+                true => json::print(out, &printer.object(table.name(), &change.as_change())?)?,
                 false => printer.lines(out, table.name(), &change.as_change())?,
             }
         }
     }
     let (commit, mark) = (step.to(), step.mark().to_string());
     match json {
-        true => line(out, &json!({ "commit": commit, "from": step.from(), "mark": mark }))?,
+        true => json::print(out, &json!({ "commit": commit, "from": step.from(), "mark": mark }))?,
         false => writeln!(out, "commit\t{commit}\t{mark}")?,
     }
     out.flush()
-}
-
-/// An object on a line of its own.
-fn line(out: &mut Output, object: &Value) -> Result<(), Failure> {
-    writeln!(out, "{object}")
 }
 
 /// `--forget`.

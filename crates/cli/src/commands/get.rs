@@ -33,16 +33,10 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let txn = store.begin_read()?;
     let table = open::table(&txn, &args.table.table)?;
     open::check_key(&txn, table, &key)?;
-    let mut out = Output::stdout();
     let Some(first) = txn.get(table, &key)? else {
-        if json {
-            json::print(&mut out, &json!({ "found": false, "values": [] }))?;
-            out.finish()?;
-        } else {
-            eprintln!("not found");
-        }
-        return Ok(Exit::No);
+        return json::outcome(json, json!({ "found": false, "values": [] }), false, "not found");
     };
+    let mut out = Output::stdout();
     if args.raw {
         let (head, tail) = first.parts();
         out.bytes(head)?;
@@ -73,8 +67,7 @@ pub(super) fn print_values(
     }
     for value in values {
         let mut line = Vec::new();
-        let shown = format.encode_to(value, &mut line);
-        shown.map_err(|error| json::unshown("value", &error))?;
+        json::add_value(value, format, &mut line)?;
         line.push(b'\n');
         out.bytes(&line)?;
     }

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
-use crate::json::{self, Array};
+use crate::json;
 use crate::open::{Name, StoreArg, parse_name};
-use crate::output::Output;
 use crate::wait;
 
 /// Keep the newest commit readable under a name, list such names, or drop one
@@ -51,30 +50,8 @@ pub(super) fn made(name: &[u8], commit: u64, json: bool) -> Result<Exit, Failure
     json::answer(json, value, |out| writeln!(out, "{commit}"))
 }
 
-fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
-    let pins = store.pins()?;
-    print(&pins, json, line, self::json)
-}
-
-/// Prints pins as lines or as one JSON array.
-pub(super) fn print<P>(
-    pins: &[P],
-    json: bool,
-    line: fn(&P) -> String,
-    object: fn(&P) -> Value,
-) -> Result<Exit, Failure> {
-    let mut out = Output::stdout();
-    if json {
-        let mut array = Array::default();
-        pins.iter().try_for_each(|pin| array.push(&mut out, &object(pin)))?;
-        array.end(&mut out)?;
-    } else {
-        for pin in pins {
-            writeln!(out, "{}", line(pin))?;
-        }
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+fn list(store: &Store, is_json: bool) -> Result<Exit, Failure> {
+    json::list(is_json, &store.pins()?, json, line)
 }
 
 /// How long ago that was, in seconds.

@@ -37,16 +37,24 @@ pub(crate) struct Args {
     pub(super) formats: FormatArgs,
 }
 
+impl Args {
+    /// The key and the value.
+    pub(super) fn pair(&self) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+        let key = open::argument(&self.key, self.formats.key(), "key")?;
+        let value = match self.value.as_encoded_bytes() {
+            b"-" => input::read_stdin()?,
+            _ => open::argument(&self.value, self.formats.value(), "value")?,
+        };
+        Ok((key, value))
+    }
+}
+
 /// What is said where the key is there.
 pub(super) const PUT_NOTHING: &str = "the key is there already; nothing was changed";
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
-    let key = open::argument(&args.key, args.formats.key(), "key")?;
-    let value = match args.value.as_encoded_bytes() {
-        b"-" => input::read_stdin()?,
-        _ => open::argument(&args.value, args.formats.value(), "value")?,
-    };
+    let (key, value) = args.pair()?;
     let store = args.table.store.write()?;
     let mut txn = wait::begin_write(&store)?;
     let create = args.create_table || args.table.table.0 == MAIN.as_bytes();

@@ -35,6 +35,5 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     let mut printer = Printer::new(json, args.formats, false);
     entries.iter().try_for_each(|entry| printer.print(entry))?;
-    printer.finish()?;
-    Ok(Exit::Done)
+    printer.finish()
 }

@@ -2,12 +2,12 @@
 
 use hedgerow::stream::{Scan, Source, Token, Values};
 use hedgerow::tree::{Entry, Snapshot, Store, Table};
+use serde_json::Map;
 
 use crate::codec::{FormatArgs, shown};
 use crate::exit::{Exit, Failure};
-use crate::json::{self, Array};
+use crate::json::{self, List};
 use crate::open::{self, MAIN, TableArg};
-use crate::output::Output;
 use crate::range::RangeArgs;
 use crate::signals;
 
@@ -59,8 +59,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         let table = open::table(&txn, &args.table.table)?;
         scan_range(&txn, table, &args, &mut printer)?;
     }
-    printer.finish()?;
-    Ok(Exit::Done)
+    printer.finish()
 }
 
 /// A part of a scan, of which the rest can follow.
@@ -162,8 +161,7 @@ fn scan_range<S: Snapshot>(
 
 /// Prints entries, or keys, as lines or as one JSON array.
 pub(crate) struct Printer {
-    out: Output,
-    array: Option<Array>,
+    list: List,
     formats: FormatArgs,
     keys_only: bool,
     line: Vec<u8>,
@@ -173,9 +171,7 @@ pub(crate) struct Printer {
 impl Printer {
     /// To standard output.
     pub(crate) fn new(json: bool, formats: FormatArgs, keys_only: bool) -> Self {
-        let array = json.then(Array::default);
-        let (out, line) = (Output::stdout(), Vec::new());
-        Self { out, array, formats, keys_only, line, printed: 0 }
+        Self { list: List::new(json), formats, keys_only, line: Vec::new(), printed: 0 }
     }
 
     /// Prints one entry.
@@ -189,31 +185,25 @@ impl Printer {
     /// Prints a key and its value.
     pub(crate) fn print_pair(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         self.printed += 1;
-        if let Some(array) = &mut self.array {
+        if self.list.is_json {
             let object = match self.keys_only {
-                true => json::key(key, self.formats)?,
+                true => Map::from_iter([json::key_field(key, self.formats)?]).into(),
                 false => json::pair(key, value, self.formats)?,
             };
-            return array.push(&mut self.out, &object);
+            return self.list.push(&object);
         }
         self.line.clear();
-        let (key_format, value_format) = (self.formats.key(), self.formats.value());
-        let shown = key_format.encode_to(key, &mut self.line);
-        shown.map_err(|error| json::unshown("key", &error))?;
+        json::add_key(key, self.formats, &mut self.line)?;
         if !self.keys_only {
             self.line.push(b'\t');
-            let shown = value_format.encode_to(value, &mut self.line);
-            shown.map_err(|error| json::unshown("value", &error))?;
+            json::add_value(value, self.formats.value(), &mut self.line)?;
         }
         self.line.push(b'\n');
-        self.out.bytes(&self.line)
+        self.list.out.bytes(&self.line)
     }
 
     /// Ends the output.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        if let Some(array) = self.array.take() {
-            array.end(&mut self.out)?;
-        }
-        self.out.finish()
+    pub(crate) fn finish(self) -> Result<Exit, Failure> {
+        self.list.finish()
     }
 }

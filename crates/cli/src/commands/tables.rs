@@ -5,9 +5,8 @@ use serde_json::Value;
 
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
-use crate::json::{self, Array};
+use crate::json;
 use crate::open::StoreArg;
-use crate::output::Output;
 
 /// List the tables with their sizes and options
 #[derive(clap::Args, Debug)]
@@ -20,23 +19,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.store.read()?;
     let tables = store.begin_read()?.tables()?;
-    let mut out = Output::stdout();
-    if json {
-        let mut array = Array::default();
-        for info in &tables {
-            array.push(&mut out, &Value::Object(json::table(info)))?;
-        }
-        array.end(&mut out)?;
-    } else {
-        let names: Vec<String> = tables.iter().map(|info| shown(&info.name)).collect();
-        let width = names.iter().map(String::len).max().unwrap_or(0);
-        for (info, name) in tables.iter().zip(&names) {
-            let (keys, values) = (info.count.keys, info.count.values);
-            writeln!(out, "{name:width$}  {keys:>12} keys  {values:>12} values  {}", kind(info))?;
-        }
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    let width = tables.iter().map(|info| shown(&info.name).len()).max().unwrap_or(0);
+    let line = |info: &TableInfo| {
+        let (name, keys, values) = (shown(&info.name), info.count.keys, info.count.values);
+        format!("{name:width$}  {keys:>12} keys  {values:>12} values  {}", kind(info))
+    };
+    json::list(json, &tables, |info| Value::Object(json::table(info)), line)
 }
 
 /// A table's options in words.

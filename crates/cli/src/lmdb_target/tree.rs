@@ -107,7 +107,7 @@ impl Tree {
         self.put_node(key, (Kind::Long, bytes, &first.to_le_bytes()), 1, pages)
     }
 
-    /// Adds a node that stands for so many entries.
+    /// Adds a node that stands for `entries` entries.
     pub(super) fn put_node(
         &mut self,
         key: &[u8],

@@ -92,7 +92,6 @@ pub(super) fn create_beside(
     prefix.push(".");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(".part");
-    #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(folder(path))?;
     if let Some(permissions) = permissions {
@@ -139,14 +138,8 @@ fn is_lock_of_store(path: &Path) -> bool {
 }
 
 /// Whether it is written to as it comes: a terminal, a pipe, a socket, the null device.
-#[cfg(unix)]
 fn is_stream(meta: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = meta.file_type();
     kind.is_char_device() || kind.is_fifo() || kind.is_socket()
-}
-
-#[cfg(not(unix))]
-fn is_stream(_: &Metadata) -> bool {
-    false
 }

@@ -368,7 +368,7 @@ fn many_single_puts_leave_few_files() {
     sandbox.check("s");
 }
 
-/// Who may wait for a store that another process has open says for which one.
+/// A command that waits for a store that another process has open says which process that is.
 #[test]
 fn a_store_that_another_process_has_is_waited_for() {
     let sandbox = fruits();

@@ -34,9 +34,9 @@ const VERSION: usize = 8;
 /// How commands are run.
 enum How {
     Plainly,
-    /// As somebody who may write nothing.
+    /// As a user without the right to write.
     AsGuest,
-    /// Behind these commands of a shell that may mount.
+    /// After these commands of a shell that may mount.
     Mounted(&'static str),
 }
 
@@ -44,7 +44,7 @@ enum How {
 struct Case {
     sandbox: Sandbox,
     how: How,
-    /// Who writes to it, and is killed in the end.
+    /// A process that writes to it, and is killed in the end.
     writer: Option<Child>,
 }
 

@@ -66,7 +66,7 @@ fn long(n: u32) -> usize {
     }
 }
 
-/// A dump of tables with so many entries each, from some number on.
+/// A dump of tables, each of which has the entries of these numbers.
 fn dump(counts: std::ops::Range<u32>) -> String {
     let mut text = String::new();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

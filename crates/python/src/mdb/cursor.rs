@@ -63,8 +63,8 @@ impl Drop for MdbCursor {
     fn drop(&mut self) {
         let txn = self.txn.get();
         if txn.env.get().born.is_here() {
-            // Whoever holds the lock for long ends the transaction, and with it the cursor, or
-            // uses another cursor of it; then this one is closed with the transaction.
+            // A thread that holds the lock for long ends the transaction, and with it the cursor,
+            // or uses another cursor of it; then this one is closed with the transaction.
             if let Ok(mut state) = txn.state.try_lock() {
                 self.shut(&mut state);
             }

@@ -69,7 +69,7 @@ const BUSY_MAX: Duration = Duration::from_millis(100);
 const MANY: usize = 1_000;
 
 impl Sql {
-    /// Opens a store once more; statements wait so long for another writer.
+    /// Opens a store once more. Statements wait for another writer as long as is said here.
     pub(crate) fn open(
         py: Python<'_>,
         store: tree::Store,

@@ -21,7 +21,7 @@ pub(crate) struct Processes {
     /// How long at most, in minutes.
     #[arg(long, conflicts_with = "seconds")]
     minutes: Option<u64>,
-    /// Ends when so many writers were killed, and so many followers.
+    /// Ends when this many writers and this many followers were killed.
     #[arg(long)]
     kills: Option<u64>,
     /// How long at most, in seconds.

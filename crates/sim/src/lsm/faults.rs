@@ -11,13 +11,13 @@
 
 use std::path::PathBuf;
 
-use hedgerow::os::sim::{self, CrashMode, Operation, SimSystem};
+use hedgerow::os::sim::{CrashMode, Operation, SimSystem};
 
 use super::ledger::Ledger;
-use super::run::{RESERVE_BYTES, Runner};
+use super::run::{Runner, disk};
 use super::still;
 use super::{Config, Generator, Op};
-use crate::faults::{FaultReport, FaultSettings, Script, VIOLATIONS_MAX, scripts};
+use crate::faults::{FaultReport, FaultSettings, Script, VIOLATIONS_MAX, nothing_is_open, scripts};
 use crate::job::caught;
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
@@ -34,10 +34,8 @@ pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
     let config = Config::small(seed);
     let report = FaultReport { seed, ..FaultReport::default() };
     let mut hunt = Hunt { config: &config, rng: Rng::new(seed, 44), report };
-    if let Err(disagreement) = caught(|| hunt.run(settings)) {
-        hunt.report.violations.push(("without a fault".to_owned(), disagreement));
-    }
-    hunt.report
+    let run = caught(|| hunt.run(settings));
+    hunt.report.with(run)
 }
 
 /// One in this many stores is also read without writing to it, and salvaged.
@@ -51,8 +49,7 @@ struct Hunt<'c> {
 
 impl<'c> Hunt<'c> {
     fn run(&mut self, settings: &FaultSettings) -> Outcome {
-        let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
-        let mut disk = SimSystem::new(self.config.seed, disk_config);
+        let mut disk = disk(self.config.seed);
         let created = Runner::new(self.config, Some(disk.clone()), PathBuf::from(PATH))?;
         let mut ledger = created.end(true)?.closed();
         let stream = Generator::brisk(self.config, Rng::new(self.config.seed, 45));
@@ -109,31 +106,20 @@ impl<'c> Hunt<'c> {
                         due(disk, runner.step(op), told)?;
                     }
                 }
-                self.mend(disk);
+                self.report.mend(disk);
                 let is_poisoned = self.goes_on(disk, &mut runner)?;
                 self.report.poisoned += u64::from(is_poisoned);
                 let closes = !is_poisoned && self.rng.chance(1, 2);
                 runner.end(closes)?
             }
             Err(disagreement) => {
-                self.mend(disk);
+                self.report.mend(disk);
                 due(disk, Err(disagreement), told)?;
                 ledger.clone()
             }
         };
-        match disk.open_handles() {
-            0 => self.again(disk, &ledger),
-            left => Err(format!("{left} files are left open").into()),
-        }
-    }
-
-    /// The fault is gone.
-    fn mend(&mut self, disk: &SimSystem) {
-        for kind in disk.failed() {
-            *self.report.faults.entry(format!("{kind:?}")).or_default() += 1;
-        }
-        disk.heal();
-        disk.set_capacity(None);
+        nothing_is_open(disk)?;
+        self.again(disk, &ledger)
     }
 
     /// After the fault: readers see what was committed, and commits are taken, unless the store is

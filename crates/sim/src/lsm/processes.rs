@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable, Snapshot};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 use hedgerow::stream::{Replica, Scan, Source, Standby};
 use hedgerow::tree;
 
-use crate::mirror::{Mirror, Moment, compare};
+use crate::mirror::{Mirror, Moment, is_like};
 use crate::player::{Player, end_with_the_parent, say, told};
 use crate::rng::Rng;
 
@@ -45,7 +45,7 @@ pub struct LoadSettings {
     pub seed: u64,
     /// How long it takes at most.
     pub time: Duration,
-    /// It ends earlier when so many loaders that followed their store were killed.
+    /// It ends earlier when this many loaders that followed their store were killed.
     pub kills: Option<u64>,
 }
 
@@ -260,15 +260,6 @@ fn check_second<T: Source>(db: &Db, second: &T) -> Result<(), String> {
             return Ok(());
         }
     }
-}
-
-/// Whether a second store has what the first one has, beside its mark.
-fn is_like(second: &impl Source<Snapshot: Moment>, first: &Snapshot) -> Result<(), String> {
-    let first = told("scan", first.all())?;
-    let copy = told("begin", second.begin())?;
-    let mut copy = told("scan", copy.all())?;
-    copy.remove(&b"hedgerow.standby"[..]);
-    compare(&first, &copy)
 }
 
 /// Replays what changes into maps, and compares them with the store after each step.

@@ -3,7 +3,6 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use hedgerow::Durability;
 use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable, Snapshot};
@@ -11,15 +10,16 @@ use hedgerow::os::sim::{self, SimSystem};
 
 use super::ledger::{Ledger, Mark, State};
 use super::{Config, Generator, HELD, Op, SPACES, Write, random_write};
-use crate::job::{Failure, SeedReport, Settings, caught};
+use crate::job::{SeedReport, Settings, in_folder, report_of};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
-use crate::shrink::shrink;
 
 mod read;
 
-/// Address space of a simulated file.
-pub(super) const RESERVE_BYTES: u64 = 4 << 20;
+/// A simulated disk whose files have this much address space.
+pub(super) fn disk(seed: u64) -> SimSystem {
+    SimSystem::new(seed, sim::Config { reserve: 4 << 20, ..sim::Config::default() })
+}
 
 /// A snapshot, the keyspaces as they were, and the model of it.
 struct Held {
@@ -424,36 +424,17 @@ impl<'c> Runner<'c> {
     }
 }
 
-/// Runs a list of operations in a fresh store. A panic of the engine is a disagreement too.
-fn run_ops(config: &Config, folder: &Path, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
-    caught(|| {
-        let folder = tempfile::tempdir_in(folder)
-            .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
-        let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
-        let disk = (!config.is_real).then(|| SimSystem::new(config.seed, disk_config));
-        let mut runner = Runner::new(config, disk, folder.path().join("store"))?;
-        runner.run(ops)?;
-        runner.check()?;
-        runner.end(true).map(drop)
-    })
-}
-
 /// Runs one seed, and shrinks it if it fails.
 pub fn run_seed(seed: u64, settings: &Settings) -> SeedReport<Op> {
     let config = Config::new(seed);
-    let begin = Instant::now();
-    let mut taken = 0;
-    let mut stream = Generator::new(&config).take(settings.ops as usize).inspect(|_| taken += 1);
-    let result = run_ops(&config, &settings.folder, &mut stream);
-    let time = begin.elapsed();
-    let failure = result.err().map(|disagreement| {
-        let kind = disagreement.kind();
-        let run = |ops: &[Op]| run_ops(&config, &settings.folder, &mut ops.iter().copied());
-        let failing: Vec<Op> = Generator::new(&config).take(taken as usize).collect();
-        let fails = |ops: &[Op]| run(ops).is_err_and(|d| d.kind() == kind);
-        let ops = shrink(failing, settings.shrink_time, fails);
-        let shrunk = run(&ops).err().unwrap_or_else(|| disagreement.clone());
-        Failure { disagreement, config: config.describe(), ops, shrunk }
-    });
-    SeedReport { seed, ops: taken, time, failure }
+    let run = |ops: &mut dyn Iterator<Item = Op>| {
+        in_folder(&settings.folder, |folder| {
+            let disk = (!config.is_real).then(|| disk(seed));
+            let mut runner = Runner::new(&config, disk, folder.join("store"))?;
+            runner.run(ops)?;
+            runner.check()?;
+            runner.end(true).map(drop)
+        })
+    };
+    report_of(seed, settings, || Generator::new(&config), run, || config.describe())
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use hedgerow::Durability;
 use hedgerow::Result;
 use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
-use hedgerow::os::sim::{self, SimSystem};
+use hedgerow::os::sim::SimSystem;
 
-use super::run::RESERVE_BYTES;
+use super::run::disk;
 
 /// Where the store is.
 pub const PATH: &str = "/store";
@@ -71,8 +71,7 @@ impl Template {
     /// # Errors
     /// The engine's; there is no reason for any.
     pub fn new() -> Result<Self> {
-        let config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
-        let disk = SimSystem::new(1, config);
+        let disk = disk(1);
         let db = options(&disk).create(true).open(PATH)?;
         let make = |(name, separation_threshold)| {
             db.keyspace(name, KeyspaceOptions { separation_threshold, ..Default::default() })

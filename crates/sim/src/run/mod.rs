@@ -28,6 +28,7 @@ use compare::{ok, same};
 use cursor::Held;
 use disk::Disk;
 pub use disk::{Ledger, Loss, Mark};
+use read::Beside;
 
 /// How a level of a write transaction ended.
 enum End {
@@ -136,11 +137,6 @@ impl<'c> Runner<'c> {
         }
     }
 
-    /// How many operations were done.
-    pub fn done(&self) -> u64 {
-        self.done
-    }
-
     /// Runs all operations, then verifies every table, reopens the store and verifies it again.
     pub fn run(&mut self, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
         self.run_on(ops)?;
@@ -234,7 +230,7 @@ impl<'c> Runner<'c> {
                     if let Some(handle) = side.handle(self.config, txn, table)?
                         && let Some(model) = side.state.table(table)
                     {
-                        read::read(txn, handle, self.spec(table), model, read)?;
+                        read::read(Beside { txn, handle, spec: self.spec(table), model }, read)?;
                     }
                 }
                 Op::Read(View::Reader(slot), table, read) => {
@@ -333,7 +329,7 @@ impl<'c> Runner<'c> {
         if let Some(handle) = side.handle(self.config, txn, table)?
             && let Some(model) = side.state.table(table)
         {
-            read::read(txn, handle, spec, model, read)?;
+            read::read(Beside { txn, handle, spec, model }, read)?;
         }
         Ok(())
     }

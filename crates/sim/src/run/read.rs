@@ -11,14 +11,25 @@ use crate::config::{DuplicateSpec, TableSpec};
 use crate::model::{Pair, TableModel};
 use crate::op::{Edge, PairEdge, Read};
 
+/// A table in a transaction, and beside it what the model says of it.
+pub(super) struct Beside<'a, S> {
+    pub(super) txn: &'a S,
+    pub(super) handle: Table,
+    pub(super) spec: &'a TableSpec,
+    pub(super) model: &'a TableModel,
+}
+
+impl<S> Clone for Beside<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Beside<'_, S> {}
+
 /// Asks both and compares.
-pub(super) fn read<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
-    read: Read,
-) -> Outcome {
+pub(super) fn read<S: Snapshot>(at: Beside<'_, S>, read: Read) -> Outcome {
+    let Beside { txn, handle, spec, model } = at;
     match read {
         Read::Get(key) => {
             let found = ok("get", txn.get(handle, spec.keys.get(key)))?;
@@ -32,16 +43,10 @@ pub(super) fn read<S: Snapshot>(
                 model.find_pair(Pair { key, value }).is_some(),
             )
         }
-        Read::GetMany { from, step, count } => {
-            get_many(txn, handle, spec, model, (from, step, count))
-        }
-        Read::ForEachValue(key) => for_each_value(txn, handle, spec, model, key),
-        Read::ValueReader(key, part) if !model.has_duplicates() => {
-            value_reader(txn, handle, spec, model, key, part)
-        }
-        Read::Range { low, high, pattern, limit } => {
-            range(txn, handle, spec, model, (low, high), (pattern, limit))
-        }
+        Read::GetMany { from, step, count } => get_many(at, (from, step, count)),
+        Read::ForEachValue(key) => for_each_value(at, key),
+        Read::ValueReader(key, part) if !model.has_duplicates() => value_reader(at, key, part),
+        Read::Range { low, high, pattern, limit } => range(at, (low, high), (pattern, limit)),
         Read::Sample(n) => {
             let sample = ok("sample", txn.sample(handle, usize::from(n)))?;
             even_sample(&positions("sample", spec, model, &sample)?, model.len(), usize::from(n))
@@ -57,18 +62,15 @@ pub(super) fn read<S: Snapshot>(
             let cuts = ok("split", txn.split(handle, usize::from(n)))?;
             even_split(&positions("split", spec, model, &cuts)?, model.len(), usize::from(n))
         }
-        Read::Info => info(txn, handle, spec, model),
-        Read::Scan => verify::scan(txn, handle, spec, model),
-        counted => statistic(txn, handle, spec, model, counted),
+        Read::Info => info(at),
+        Read::Scan => verify::scan(at),
+        counted => statistic(at, counted),
     }
 }
 
 /// Reads that are answered from the counters.
 fn statistic<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
+    Beside { txn, handle, spec, model }: Beside<'_, S>,
     read: Read,
 ) -> Outcome {
     match read {
@@ -164,10 +166,7 @@ fn pair_bound(spec: &TableSpec, edge: PairEdge) -> Bound<(&[u8], &[u8])> {
 }
 
 fn get_many<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
+    Beside { txn, handle, spec, model }: Beside<'_, S>,
     (from, step, count): (u32, u32, u32),
 ) -> Outcome {
     let end = spec.keys.len() as u32;
@@ -183,10 +182,7 @@ fn get_many<S: Snapshot>(
 }
 
 fn for_each_value<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
+    Beside { txn, handle, spec, model }: Beside<'_, S>,
     key: u32,
 ) -> Outcome {
     let expected = model.values(key);
@@ -205,10 +201,7 @@ fn for_each_value<S: Snapshot>(
 }
 
 fn value_reader<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
+    Beside { txn, handle, spec, model }: Beside<'_, S>,
     key: u32,
     part: u8,
 ) -> Outcome {
@@ -230,10 +223,7 @@ fn len_of(value: &[u8]) -> u64 {
 
 /// Takes entries from both ends of a range, as the pattern says.
 fn range<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
+    Beside { txn, handle, spec, model }: Beside<'_, S>,
     (low, high): (Edge, Edge),
     (pattern, limit): (u32, u16),
 ) -> Outcome {
@@ -296,7 +286,7 @@ fn even_split(cuts: &[usize], len: usize, n: usize) -> Outcome {
     Ok(())
 }
 
-fn info<S: Snapshot>(txn: &S, handle: Table, spec: &TableSpec, model: &TableModel) -> Outcome {
+fn info<S: Snapshot>(Beside { txn, handle, spec, model }: Beside<'_, S>) -> Outcome {
     let info = ok("table_info", txn.table_info(handle))?;
     let count = count_of(model, 0..model.len());
     same("count of table_info", info.count, count)?;

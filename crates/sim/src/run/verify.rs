@@ -3,23 +3,18 @@
 
 use std::ops::Bound;
 
-use hedgerow::tree::{CopyOptions, Rank, Snapshot, Store, Table};
+use hedgerow::tree::{CopyOptions, Rank, Snapshot, Store};
 
 use super::compare::{Disagreement, Outcome, ok, same, same_entry};
-use super::read::count_of;
+use super::read::{Beside, count_of};
 use super::{Runner, Side};
-use crate::config::{Config, Part, TableSpec};
-use crate::model::{State, TableModel};
+use crate::config::{Config, Part};
+use crate::model::State;
 use crate::op::Edge;
 use crate::rng::Rng;
 
 /// Walks a table from end to end, forward and backward.
-pub(super) fn scan<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
-) -> Outcome {
+pub(super) fn scan<S: Snapshot>(Beside { txn, handle, spec, model }: Beside<'_, S>) -> Outcome {
     let mut cursor = ok("cursor", txn.cursor(handle))?;
     for &pair in model.pairs() {
         same_entry("next of a scan", spec, cursor.next(txn), Some(pair))?;
@@ -33,14 +28,9 @@ pub(super) fn scan<S: Snapshot>(
 }
 
 /// Scans a table and holds every counter against the scan.
-pub(super) fn counters<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
-    rng: &mut Rng,
-) -> Outcome {
-    scan(txn, handle, spec, model)?;
+pub(super) fn counters<S: Snapshot>(at: Beside<'_, S>, rng: &mut Rng) -> Outcome {
+    scan(at)?;
+    let Beside { txn, handle, spec, model } = at;
     let all = count_of(model, 0..model.len());
     same("count", ok("count", txn.count(handle))?, all)?;
     let step = (model.len() / 2000).max(1);
@@ -63,14 +53,11 @@ pub(super) fn counters<S: Snapshot>(
     }
     same_entry("nth behind the end", spec, txn.nth(handle, model.len() as u64), None)?;
     same_entry("nth_key behind the end", spec, txn.nth_key(handle, keys as u64), None)?;
-    random_ranges(txn, handle, spec, model, rng)
+    random_ranges(at, rng)
 }
 
 fn random_ranges<S: Snapshot>(
-    txn: &S,
-    handle: Table,
-    spec: &TableSpec,
-    model: &TableModel,
+    Beside { txn, handle, spec, model }: Beside<'_, S>,
     rng: &mut Rng,
 ) -> Outcome {
     let keys = spec.keys.len();
@@ -102,21 +89,21 @@ fn each<S: Snapshot>(
     config: &Config,
     txn: &S,
     side: &mut Side,
-    mut compare: impl FnMut(&S, Table, &TableSpec, &TableModel) -> Outcome,
+    mut compare: impl FnMut(Beside<'_, S>) -> Outcome,
 ) -> Outcome {
     tables(txn, &side.state)?;
     for (number, spec) in config.tables.iter().enumerate() {
         if let Some(handle) = side.handle(config, txn, number as u8)?
             && let Some(model) = side.state.table(number as u8)
         {
-            let compared = compare(txn, handle, spec, model);
+            let compared = compare(Beside { txn, handle, spec, model });
             compared.map_err(|d| d.in_the(format_args!("table {number}")))?;
         }
     }
     Ok(())
 }
 
-fn walk<S: Snapshot>(txn: &S, handle: Table, spec: &TableSpec, model: &TableModel) -> Outcome {
+fn walk<S: Snapshot>(Beside { txn, handle, spec, model }: Beside<'_, S>) -> Outcome {
     let mut range = ok("range", txn.range(handle, ..))?;
     for &pair in model.pairs() {
         same_entry("next of a walk", spec, range.next().transpose(), Some(pair))?;
@@ -131,7 +118,7 @@ pub(super) fn state<S: Snapshot>(
     side: &mut Side,
     rng: &mut Rng,
 ) -> Outcome {
-    each(config, txn, side, |txn, handle, spec, model| counters(txn, handle, spec, model, rng))
+    each(config, txn, side, |at| counters(at, rng))
 }
 
 /// Compares the list of tables.

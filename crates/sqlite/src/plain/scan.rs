@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use hedgerow::tree::{Cursor, Entry, Snapshot, Table};
 
-use super::{Outcome, Plain, Problem, Value, on};
-use crate::conn::Conn;
+use super::{Outcome, Plain, Problem, Value};
+use crate::conn::{Conn, on_body};
 
 /// What a plan asks for, as bits; values come in this order.
 pub(crate) const EQUAL: u32 = 1;
@@ -85,7 +85,7 @@ impl Scan {
             None => (bound(low, plan & LOW_OPEN != 0), bound(high, plan & HIGH_OPEN != 0)),
         };
         let table = plain.table(conn)?;
-        on!(conn, txn => self.first(txn, table, offset))?;
+        on_body!(&conn.body, txn => self.first(txn, table, offset))?;
         self.generation = conn.generation;
         Ok(())
     }
@@ -139,11 +139,11 @@ impl Scan {
         }
         if self.generation != conn.generation {
             let table = plain.table(conn)?;
-            on!(conn, txn => self.again(txn, table, plain.has_duplicates()))?;
+            on_body!(&conn.body, txn => self.again(txn, table, plain.has_duplicates()))?;
             self.generation = conn.generation;
             return Ok(());
         }
-        on!(conn, txn => self.step(txn))
+        on_body!(&conn.body, txn => self.step(txn))
     }
 
     fn step<S: Snapshot>(&mut self, txn: &S) -> Outcome {

@@ -176,7 +176,7 @@ impl Diff {
         Ok(Self { views, keyspaces, keys, touched: None, way: None })
     }
 
-    /// Only the keys of a range. To be said before the first change is asked for.
+    /// Looks only at the keys of a range. This must be called before the first change is asked for.
     pub fn within(mut self, keys: impl KeyRange) -> Self {
         self.keys = (keys.low().map(<[u8]>::to_vec), keys.high().map(<[u8]>::to_vec));
         self

@@ -157,7 +157,7 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
     stat
 }
 
-/// Tells a report to those who watch the store.
+/// Tells a report to what watches the store.
 fn told(path: &Path, stat: &DbStat) {
     observe::state(path, "lsm", None, || {
         [

@@ -59,16 +59,12 @@ pub trait DataFile: Send + Sync {
     /// Cuts or extends (with zeros that are really allocated, so that a full disk is an error
     /// here and not later) the file to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Maps the file read-only at a fixed address, reserving `reserve` bytes of address space (or
-    /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
-    /// `None` where the reservation would be too small to be of use: then `read_at` serves.
-    fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
-    /// As [`DataFile::map`], but the map may also be written to: only this process sees such
-    /// writes, and the file is not changed. If the system has no such map, this gives one for
-    /// reading.
-    fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
-        self.map(reserve)
-    }
+    /// Maps the file at a fixed address, reserving `reserve` bytes of address space (or the largest
+    /// half, quarter, ... of it that is granted), so that growth needs no remapping. `None` where
+    /// the reservation would be too small to be of use: then `read_at` serves.
+    ///
+    /// A system without private maps gives one for reading.
+    fn map(&self, reserve: u64, access: Access) -> io::Result<Option<Map>>;
     /// Shares the first `len` bytes, which must be there, with the system: what is stored in them
     /// is handed to the system as by a write, but without a call. `None` if the system does not
     /// support this.
@@ -89,10 +85,18 @@ pub trait DataFile: Send + Sync {
         false
     }
     /// The open file as the system knows it; `None` if it is not one of the system.
-    #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }
+}
+
+/// What may be done with a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing but reading.
+    Read,
+    /// Writing is allowed, too, but neither the file nor other processes see it.
+    Private,
 }
 
 /// The first bytes of a file, which the process and the system share.

@@ -42,7 +42,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::shared_lock::{ReaderSlot, SharedLock};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Mutex, now};
 
@@ -94,8 +93,10 @@ pub(super) trait Backing: Send + Sync {
     }
 }
 
-/// One opener's view of a shared table.
-pub(super) struct Table {
+/// One opener's view of what processes that have the same store open share: a few words, a table of
+/// readers, the writer's lock. Every part of it survives the death of any process at any
+/// instruction.
+pub struct SharedLock {
     memory: Arc<Memory>,
     backing: Box<dyn Backing>,
     /// The index of this opener's process entry.
@@ -114,6 +115,21 @@ pub(super) struct Table {
     waiting: Mutex<u32>,
 }
 
+/// One reader as seen in the table.
+#[derive(Clone, Debug)]
+pub struct ReaderSlot {
+    /// The slot's number.
+    pub slot: u32,
+    /// The owner's process number.
+    pub process: u32,
+    /// The owner's thread number, as the system prints it.
+    pub thread: u64,
+    /// The snapshot.
+    pub snapshot: u64,
+    /// When it began, in nanoseconds of the wall clock since 1970.
+    pub since_unix_ns: u64,
+}
+
 /// The name of an owner in a reader slot.
 fn owner_name(entry: usize, generation: u32) -> u64 {
     u64::from(generation) << 32 | (entry as u64 + 1)
@@ -124,7 +140,7 @@ fn writer_name(entry: usize, generation: u32) -> u32 {
     generation << WRITER_ENTRY_BITS | (entry as u32 + 1)
 }
 
-impl Table {
+impl SharedLock {
     /// Joins the processes that share a table. No other process may be joining at the same time.
     pub(super) fn join(memory: Arc<Memory>, backing: Box<dyn Backing>) -> io::Result<Self> {
         Self::join_for(memory, backing, 0)
@@ -283,22 +299,29 @@ impl Table {
     }
 }
 
-impl SharedLock for Table {
-    fn is_first(&self) -> bool {
+impl SharedLock {
+    /// True if no other live process had the file open when this one opened it: then this process
+    /// alone chooses the meta page and calls [`SharedLock::publish_opened`]. While true, other
+    /// openers wait inside `open_lock`.
+    pub(crate) fn is_first(&self) -> bool {
         self.first.load(Ordering::Acquire)
     }
 
-    fn publish_opened(&self) {
+    /// Ends the exclusive phase of opening.
+    pub(crate) fn publish_opened(&self) {
         if self.is_same_process() && self.first.swap(false, Ordering::AcqRel) {
             self.backing.end_opening();
         }
     }
 
-    fn word(&self, index: usize) -> &AtomicU64 {
+    /// A shared word by index 0..8 (latest commit, durable commit, ...).
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         &self.fixed().words[index]
     }
 
-    fn lock_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
+    /// Takes the writer's lock, waiting at most `wait` (`None`: for ever; zero: try). Returns
+    /// false if the time ran out. The lock of a process that died is taken over.
+    pub(crate) fn lock_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
         self.backing.may_take()?;
         if self.try_lock_writer() {
             return Ok(true);
@@ -314,7 +337,8 @@ impl SharedLock for Table {
         result
     }
 
-    fn unlock_writer(&self) {
+    /// Gives the writer's lock back. Any thread of the process may do so.
+    pub(crate) fn unlock_writer(&self) {
         if !self.is_same_process() {
             return;
         }
@@ -325,14 +349,16 @@ impl SharedLock for Table {
         }
     }
 
-    fn writer(&self) -> Option<u32> {
+    /// The number of the process that has the writer's lock; 0: one in a table of its own.
+    pub(crate) fn writer(&self) -> Option<u32> {
         let writer = self.fixed().writer.load(Ordering::SeqCst);
         let entry = writer & ((1 << WRITER_ENTRY_BITS) - 1);
         let process = self.fixed().processes.get((entry as usize).wrapping_sub(1))?;
         (writer != 0 && self.writer_is_alive(writer)).then(|| process.id.load(Ordering::SeqCst))
     }
 
-    fn writer_is_wanted(&self) -> bool {
+    /// True if another process waits for the writer's lock.
+    pub(crate) fn writer_is_wanted(&self) -> bool {
         let fixed = self.fixed();
         for (group, bits) in fixed.wanted.iter().enumerate() {
             let mut bits = bits.load(Ordering::SeqCst);
@@ -351,7 +377,9 @@ impl SharedLock for Table {
         false
     }
 
-    fn ring(&self) {
+    /// Wakes all threads, of whatever process, that wait in [`SharedLock::wait_for_ring`]. Costs no
+    /// system call where there are none.
+    pub(crate) fn ring(&self) {
         let fixed = self.fixed();
         if fixed.awaited.load(Ordering::SeqCst) != 0 {
             fixed.awaited.store(0, Ordering::SeqCst);
@@ -360,7 +388,14 @@ impl SharedLock for Table {
         }
     }
 
-    fn wait_for_ring(&self, is_there: &dyn Fn() -> bool, most: Option<Duration>) -> bool {
+    /// Sleeps until `is_there` answers true, which is asked after each ring; at most `most`
+    /// (`None`: for ever). Returns whether it did. What is waited for must be stored in
+    /// sequentially consistent order before the ring.
+    pub(crate) fn wait_for_ring(
+        &self,
+        is_there: &dyn Fn() -> bool,
+        most: Option<Duration>,
+    ) -> bool {
         let end = most.and_then(|most| now().checked_add(most));
         loop {
             let fixed = self.fixed();
@@ -378,7 +413,8 @@ impl SharedLock for Table {
         }
     }
 
-    fn take_slot(&self) -> io::Result<u32> {
+    /// Takes a reader slot (the table grows); the slot pins nothing yet.
+    pub(crate) fn take_slot(&self) -> io::Result<u32> {
         self.backing.may_take()?;
         let slot = self.find_slot()?;
         self.reader(slot).pinned.store(NOTHING, Ordering::SeqCst);
@@ -387,13 +423,15 @@ impl SharedLock for Table {
         Ok(slot)
     }
 
+    /// Notes that the calling thread begins to use a slot now, for [`SharedLock::readers`].
     fn touch_slot(&self, slot: u32) {
         let reader = self.reader(slot);
         reader.thread.store(process::thread(), Ordering::Relaxed);
         reader.since.store(process::now_unix_ns(), Ordering::Relaxed);
     }
 
-    fn give_slot(&self, slot: u32) {
+    /// Gives a slot back.
+    pub(crate) fn give_slot(&self, slot: u32) {
         if !self.is_same_process() {
             return;
         }
@@ -405,24 +443,18 @@ impl SharedLock for Table {
         }
     }
 
-    fn slot_word(&self, slot: u32) -> &AtomicU64 {
+    /// The word of a slot that says which snapshot it pins: `u64::MAX` for none.
+    pub(crate) fn slot_word(&self, slot: u32) -> &AtomicU64 {
         &self.reader(slot).pinned
     }
 
-    fn readers(&self) -> (Vec<ReaderSlot>, usize) {
-        self.all_readers()
-    }
-
-    fn for_each_pinned(&self, f: &mut dyn FnMut(u64)) {
-        self.each_pinned(f);
-    }
-
-    fn is_same_process(&self) -> bool {
+    /// False in the child after a fork: its handles cannot be used.
+    pub(crate) fn is_same_process(&self) -> bool {
         self.backing.is_same_process()
     }
 }
 
-impl Drop for Table {
+impl Drop for SharedLock {
     fn drop(&mut self) {
         if self.entry == usize::MAX || !self.is_same_process() {
             return;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::file::{Map, Paging, Shared};
+use super::file::{Access, Map, Paging, Shared};
 
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(target_pointer_width = "64")]
@@ -340,30 +340,19 @@ fn is_too_long(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL | libc::EOVERFLOW))
 }
 
-/// What may be done with a map.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Nothing but reading.
-    Read,
-    /// Writing is allowed, too, but neither the file nor other processes see it.
+fn map(
+    file: BorrowedFd<'_>,
+    len: usize,
+    access: Access,
+) -> io::Result<(*const u8, Arc<dyn Paging>)> {
     #[cfg(target_os = "linux")]
-    Private,
-}
-
-impl Access {
-    fn map(self, file: BorrowedFd<'_>, len: usize) -> io::Result<(*const u8, Arc<dyn Paging>)> {
-        let region = match self {
-            Self::Read => Region::file_read_only(file, len)?,
-            #[cfg(target_os = "linux")]
-            Self::Private => Region::file_private(file, len)?,
-        };
-        let base = region.base().cast_const();
-        Ok(match self {
-            Self::Read => (base, Arc::new(region)),
-            #[cfg(target_os = "linux")]
-            Self::Private => (base, Arc::new(Private(region))),
-        })
+    if access == Access::Private {
+        let region = Region::file_private(file, len)?;
+        return Ok((region.base().cast_const(), Arc::new(Private(region))));
     }
+    let _ = access;
+    let region = Region::file_read_only(file, len)?;
+    Ok((region.base().cast_const(), Arc::new(region)))
 }
 
 /// Maps a data file of `file_len` bytes under `reserve` bytes of address space, or the
@@ -379,7 +368,7 @@ pub(super) fn reserve(
     let largest = (usize::MAX / 2) as u64;
     let mut len = reserve.min(largest) / page * page;
     while len >= RESERVE_MIN && len >= file_len {
-        match access.map(file, len as usize) {
+        match map(file, len as usize, access) {
             Ok((base, owner)) => return Ok(Some(Map { base, reserved: len, owner })),
             // A file system without maps.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),

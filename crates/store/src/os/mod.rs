@@ -3,35 +3,40 @@
 //!
 //! This module knows bytes and files. It knows no pages and no keys.
 
-#[cfg(unix)]
 pub mod aio;
 mod file;
-#[cfg(unix)]
 mod lock;
-#[cfg(unix)]
 mod map;
 mod memory;
-mod shared_lock;
-#[cfg(unix)]
 pub mod sim;
 mod system;
-#[cfg(unix)]
 mod unix;
 
-pub use file::{DataFile, Map, Paging, Shared};
-#[cfg(unix)]
+pub use file::{Access, DataFile, Map, Paging, Shared};
+pub use lock::{ReaderSlot, SharedLock};
 pub(crate) use map::Words;
 #[cfg(target_os = "linux")]
 pub(crate) use map::{lend, prefer_large_pages};
 pub(crate) use memory::memory;
-pub use shared_lock::{ReaderSlot, SharedLock};
 pub use system::{Open, System};
-#[cfg(unix)]
 pub use unix::RealSystem;
+
+/// The size of large pages of memory, to which they are also aligned.
+pub(crate) const LARGE_PAGE: usize = 2 << 20;
+
+/// Asks the system to use large pages for this memory, where it has them.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
+
+/// Lets the system take this memory when it needs it. False if the system does not support this.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
+    false
+}
 
 /// Locks on files are inherited by a child process until it runs its program. So tests that look
 /// whether a lock is free keep other tests from making children.
-#[cfg(all(test, unix))]
+#[cfg(test)]
 pub(crate) mod children {
     use std::io;
     use std::process::{Child, Command};
@@ -48,17 +53,4 @@ pub(crate) mod children {
         let _alone = MADE.write().unwrap_or_else(PoisonError::into_inner);
         command.spawn()
     }
-}
-
-/// The size of large pages of memory, to which they are also aligned.
-pub(crate) const LARGE_PAGE: usize = 2 << 20;
-
-/// Asks the system to use large pages for this memory, where it has them.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
-
-/// Lets the system take this memory when it needs it. False if the system does not support this.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
-    false
 }

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-#[cfg(unix)]
 use super::aio;
 use super::file::DataFile;
-use super::shared_lock::SharedLock;
+use super::lock::SharedLock;
 
 /// How files are found, made and locked: the real system, or a simulated disk.
 pub trait System: Send + Sync {
@@ -17,8 +16,7 @@ pub trait System: Send + Sync {
     /// bits of a new file.
     fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>>;
     /// Opens or makes the lock file beside it and joins the processes that share it.
-    fn open_lock(&self, path: &Path, read_only: bool, mode: u32)
-    -> io::Result<Arc<dyn SharedLock>>;
+    fn open_lock(&self, path: &Path, read_only: bool, mode: u32) -> io::Result<Arc<SharedLock>>;
     /// Removes the lock file, whose users go on with it, if `is_gone` says that their data file is
     /// no longer there; nobody opens it meanwhile. False if it stays.
     fn discard_lock(&self, path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
@@ -46,7 +44,6 @@ pub trait System: Send + Sync {
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
     /// Where queues of reads and writes of its files come from. Unless a system has better ones
     /// they are served in order, in the calling thread.
-    #[cfg(unix)]
     fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
         let _ = choice;
         Arc::new(aio::InOrder)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{self, Mode, OFlags};
 
 use super::file::DataFile;
-use super::shared_lock::SharedLock;
+use super::lock::SharedLock;
 use super::system::{Open, System};
 use super::{aio, lock};
 
@@ -39,12 +39,7 @@ impl System for RealSystem {
         Ok(Arc::new(RealFile::new(file)))
     }
 
-    fn open_lock(
-        &self,
-        path: &Path,
-        read_only: bool,
-        mode: u32,
-    ) -> io::Result<Arc<dyn SharedLock>> {
+    fn open_lock(&self, path: &Path, read_only: bool, mode: u32) -> io::Result<Arc<SharedLock>> {
         Ok(Arc::new(lock::open(path, read_only, mode)?))
     }
 

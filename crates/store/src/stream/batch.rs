@@ -49,7 +49,7 @@ impl Batch {
         self.ends.clear();
     }
 
-    /// Makes room for so many pairs and bytes, if it has less.
+    /// Makes room for that many pairs and bytes, if it has less.
     pub(super) fn reserve(&mut self, pairs: usize, bytes: usize) {
         self.ends.reserve(pairs);
         self.bytes.reserve(bytes);

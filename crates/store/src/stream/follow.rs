@@ -172,9 +172,9 @@ impl<S: Followed> Follow<S> {
         Ok(self)
     }
 
-    /// Only what changes in one table, and there only keys of a range. Commits that change nothing
-    /// of that give no step; but after 1,000 of them an empty one is given, so that the old commit
-    /// is let go.
+    /// Follows only what changes in one table, and there only keys of a range. Commits that change
+    /// nothing of that give no step; but after 1,000 of them an empty one is given, so that the old
+    /// commit is let go.
     pub fn only(mut self, table: impl AsRef<[u8]>, keys: impl KeyRange) -> Self {
         let keys = (keys.low().map(<[u8]>::to_vec), keys.high().map(<[u8]>::to_vec));
         self.only = Some(Arc::new(Only { table: table.as_ref().to_vec(), keys }));

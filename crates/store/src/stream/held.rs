@@ -277,7 +277,7 @@ impl<S: Snapshot> Run<S> {
     }
 }
 
-/// A page of the system's memory has at least so many bytes, and one of a store too.
+/// The least bytes that a page of the system's memory has, and a page of a store too.
 const PAGE: usize = 4096;
 
 /// Reads a byte of each page in which a pair lies. `page` is the one that was read last.

@@ -80,8 +80,8 @@ struct Look {
 /// looked at. Such a piece takes about a tenth of that.
 const LOOK_TIME: Duration = Duration::from_nanos(100);
 
-/// This many pairs are read at once for another thread, or as many as have so many bytes: more of
-/// them make the hop to that thread cheaper, fewer need less memory.
+/// How many pairs, or pairs of how many bytes, are read at once for another thread: more of them
+/// make the hop to that thread cheaper, fewer need less memory.
 const RUN_PAIRS: usize = 2048;
 const LENT_BYTES: u64 = 1 << 20;
 const COPIED_BYTES: u64 = 256 << 10;

@@ -49,42 +49,42 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Never.
+    /// Keeps the snapshot from the beginning to the end.
     pub fn never() -> Self {
         Self::default()
     }
 
-    /// Before the next pair, whenever there is a newer commit.
+    /// Exchanges it before the next pair, whenever there is a newer commit.
     pub fn fresh() -> Self {
         Self::never().commits(1)
     }
 
-    /// After this number of pairs, at least one.
+    /// Exchanges it after this number of pairs, at least one.
     pub fn pairs(mut self, pairs: u64) -> Self {
         self.pairs = Some(pairs.max(1));
         self
     }
 
-    /// After this many bytes of keys and values.
+    /// Exchanges it after this many bytes of keys and values.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
         self
     }
 
-    /// After this time.
+    /// Exchanges it after this time.
     pub fn time(mut self, time: Duration) -> Self {
         self.time = Some(time);
         self
     }
 
-    /// Once this number of commits were made since: the snapshot is consistent until it lags by so
-    /// much.
+    /// Exchanges it once this number of commits were made since it was taken: the stream is
+    /// consistent until it lags by that number.
     pub fn commits(mut self, commits: u64) -> Self {
         self.commits = Some(commits);
         self
     }
 
-    /// Once the snapshot keeps this number of pages, at least one, from being used again: those
+    /// Exchanges it once it keeps this number of pages, at least one, from being used again: those
     /// that it uses and the newest commit does not ([`ReadTxn::held_pages`]). So a stream holds no
     /// more of the file than this, and what one commit frees, however slowly it is read; beside a
     /// store that is not written to it is consistent from its beginning to its end. Pairs that the
@@ -92,7 +92,7 @@ impl Renewal {
     ///
     /// The stream looks after each commit, before the next pair. Mostly the look is at a number
     /// that the newest commit tells; what the snapshot holds is only counted when all that is held
-    /// in the store, by whomever, is as much, and at most a tenth of the time is spent on that.
+    /// in the store, by any reader, is as much, and at most a tenth of the time is spent on that.
     ///
     /// Only the tree engine knows this: a stream of the lsm engine that asks for it is an
     /// [`Error::Argument`](crate::Error::Argument). A snapshot holds no files there.
@@ -232,55 +232,55 @@ impl Scan {
         }
     }
 
-    /// Only the keys of a range.
+    /// Reads only the keys of a range.
     pub fn range(mut self, keys: impl KeyRange) -> Self {
         self.keys = (keys.low().map(<[u8]>::to_vec), keys.high().map(<[u8]>::to_vec));
         self
     }
 
-    /// Only the keys that begin with some bytes.
+    /// Reads only the keys that begin with some bytes.
     pub fn prefix(self, bytes: impl AsRef<[u8]>) -> Self {
         self.range(prefix(bytes))
     }
 
-    /// From the last pair to the first.
+    /// Reads from the last pair to the first.
     pub fn reverse(mut self) -> Self {
         self.is_reverse = true;
         self
     }
 
-    /// Without the first `n` pairs of the first snapshot. The tree engine goes there in one
+    /// Passes over the first `n` pairs of the first snapshot. The tree engine goes there in one
     /// descent; the lsm engine walks.
     pub fn skip(mut self, n: u64) -> Self {
         self.skip = n;
         self
     }
 
-    /// At most `n` pairs, from whichever ends they are taken.
+    /// Gives at most `n` pairs, from whichever ends they are taken.
     pub fn limit(mut self, n: u64) -> Self {
         self.limit = Some(n);
         self
     }
 
-    /// With empty values, which are not read.
+    /// Gives empty values; those of the store are not read.
     pub fn keys_only(mut self) -> Self {
         self.keys_only = true;
         self
     }
 
-    /// Which values of a key are given.
+    /// Chooses which values of a key are given.
     pub fn values(mut self, values: Values) -> Self {
         self.values = values;
         self
     }
 
-    /// Only what comes after a place, in the direction of the stream.
+    /// Reads only what comes after a place, in the direction of the stream.
     pub fn after(mut self, position: Position) -> Self {
         self.after = Some(position);
         self
     }
 
-    /// When the snapshot is exchanged for a newer one. Borrowed streams cannot do it.
+    /// Chooses when the snapshot is exchanged for a newer one. Borrowed streams cannot do it.
     pub fn renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = renewal;
         self
@@ -305,8 +305,8 @@ impl Scan {
     }
 
     /// This scan from the place of a token on, if the token is one of a stream that read the same:
-    /// for tokens that come from elsewhere, with which nobody shall read another table, or outside
-    /// of the range. Limit, renewal and parking are those of this scan; nothing is skipped.
+    /// for tokens that come from elsewhere and must not lead to another table, or outside of the
+    /// range. Limit, renewal and parking are those of this scan; nothing is skipped.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -69,31 +69,31 @@ pub struct Cut {
 }
 
 impl Default for Cut {
-    /// After 16 MiB.
+    /// Commits after 16 MiB.
     fn default() -> Self {
         Self::never().bytes(16 << 20)
     }
 }
 
 impl Cut {
-    /// Only at the end: all or nothing.
+    /// Commits only at the end: all or nothing.
     pub fn never() -> Self {
         Self { pairs: u64::MAX, bytes: u64::MAX, time: Duration::MAX }
     }
 
-    /// After this number of pairs.
+    /// Commits after this number of pairs.
     pub fn pairs(mut self, pairs: u64) -> Self {
         self.pairs = pairs;
         self
     }
 
-    /// After this many bytes of keys and values.
+    /// Commits after this many bytes of keys and values.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// After this time.
+    /// Commits after this time.
     pub fn time(mut self, time: Duration) -> Self {
         self.time = time;
         self
@@ -236,25 +236,25 @@ impl<T: Target> Sink<T> {
         })
     }
 
-    /// What is done with a pair.
+    /// Chooses what is done with a pair.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// What is done with rejected pairs.
+    /// Chooses what is done with rejected pairs.
     pub fn on_reject(mut self, on_reject: OnReject) -> Self {
         self.on_reject = on_reject;
         self
     }
 
-    /// After how much it commits.
+    /// Chooses after how much it commits.
     pub fn cut(mut self, cut: Cut) -> Self {
         self.cut = cut;
         self
     }
 
-    /// What its commits promise.
+    /// Chooses what its commits promise.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self

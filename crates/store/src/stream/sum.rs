@@ -23,7 +23,7 @@ pub struct PairSum {
 }
 
 impl PairSum {
-    /// Of no pair.
+    /// The sum of no pairs.
     pub fn new() -> Self {
         Self { pairs: 0, crc: Crc64::new() }
     }

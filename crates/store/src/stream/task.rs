@@ -26,7 +26,7 @@ const AHEAD_HALF: usize = AHEAD / 2;
 /// A consumer that waits is woken at once if reading a run takes longer than this.
 const SLOW: Duration = Duration::from_micros(250);
 
-/// What a thread and the tasks that use it share: a queue, and who waits for it.
+/// What a thread and the tasks that use it share: a queue, and the task that waits for it.
 struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,

@@ -216,8 +216,8 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
     Ok((image, meta))
 }
 
-/// Whether a changed root has so few branches below it that a small commit finds the places of
-/// those which it writes free again soon.
+/// Whether a changed root has few enough branches below it that a small commit soon finds the
+/// places of those that it writes free again.
 fn is_hot_below_root(pages: &WritePages, root: &Root) -> bool {
     let is_changed = root.page.is_changed() && !root.page.is_none();
     is_changed && root.level >= 2 && pages.changed(root.page).len() <= FEW_BRANCHES
@@ -277,7 +277,7 @@ fn cut(store: &Inner) {
 /// counts as checked any more: it was, when its children were inside of the file.
 fn shorten(store: &Inner, len: u64) -> std::io::Result<()> {
     let (newest, mut is_alone) = (store.latest_number(), true);
-    store.lock.for_each_pinned(&mut |snapshot| is_alone &= snapshot == newest);
+    store.lock.for_each_pinned(|snapshot| is_alone &= snapshot == newest);
     if !is_alone {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 //! Many readers and one writer, in many threads and processes; every table answers counts, ranks
 //! and positions in logarithmic time.
 
+mod any_txn;
 mod branches;
 mod bytes;
 mod catalog;
@@ -52,6 +53,7 @@ mod txn_read;
 mod typed;
 mod words;
 
+pub use any_txn::AnyTxn;
 pub use bytes::Bytes;
 #[cfg(test)]
 pub(crate) use check::tests::mix;

@@ -20,7 +20,7 @@ use super::{Builder, Store};
 use crate::Durability;
 use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::observe::{Done, Work, tell, within};
-use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
+use crate::os::{Access, DataFile, Open, RealSystem, SharedLock, System};
 use crate::sync::locked;
 use crate::{Error, Result};
 
@@ -184,7 +184,7 @@ impl Builder {
         }
     }
 
-    fn lock(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn SharedLock>> {
+    fn lock(&self, system: &dyn System, paths: &Paths) -> Result<Arc<SharedLock>> {
         let (path, doing) = (&paths.lock, "open the lock file");
         system.open_lock(path, self.read_only, self.file_mode).map_err(|e| match e.kind() {
             ErrorKind::ResourceBusy => Error::Locked { path: path.clone(), reason: e.to_string() },
@@ -237,7 +237,7 @@ impl Builder {
 
     /// Locks the place of a new store. Others may have the store open that was there before, whose
     /// file was removed meanwhile: they keep their lock file, which loses its name.
-    fn lock_new(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn SharedLock>> {
+    fn lock_new(&self, system: &dyn System, paths: &Paths) -> Result<Arc<SharedLock>> {
         let find = || system.open_data(&paths.data, Open::Read, self.file_mode);
         let is_gone = || matches!(find(), Err(e) if e.kind() == ErrorKind::NotFound);
         for _ in 0..LOCK_TRIES {
@@ -330,7 +330,7 @@ impl Builder {
         &self,
         paths: &Paths,
         file: Arc<dyn DataFile>,
-        lock: Arc<dyn SharedLock>,
+        lock: Arc<SharedLock>,
         state: u64,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Inner> {
@@ -339,7 +339,7 @@ impl Builder {
             let read_only = self.read_only;
             let choice = choose_newest(&*file, &mut found, &paths.data, read_only, progress)?;
             let state = if is_settled(&found, choice) { CLEAN } else { state };
-            set_words(&*lock, &found, choice, state);
+            set_words(&lock, &found, choice, state);
             choice.latest
         } else {
             let (theirs, ours) = (lock.word(WORD_ID).load(SeqCst), found.id_word());
@@ -360,8 +360,8 @@ impl Builder {
         };
         let map = match (self.map, self.writable_map) {
             (false, _) => Ok(None),
-            (true, false) => file.map(RESERVE_BYTES),
-            (true, true) => file.map_private(RESERVE_BYTES),
+            (true, false) => file.map(RESERVE_BYTES, Access::Read),
+            (true, true) => file.map(RESERVE_BYTES, Access::Private),
         };
         let map = map.map_err(|e| Error::io("map", &paths.data, e))?;
         let map = map.filter(|map| map.reserved >= len);
@@ -415,7 +415,7 @@ fn choose_newest(
 /// Sets the shared words, [`WORD_DIRTY`] to `state`: unless this opener made the file a moment ago,
 /// what it found may be in the system's memory only, and records that were refused may be in the
 /// way; the first writer sees to that.
-fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, state: u64) {
+fn set_words(lock: &SharedLock, found: &Found, choice: Choice, state: u64) {
     let word = |slot: u32| {
         let number = found.metas[slot as usize].as_ref().map_or(0, |meta| meta.txn);
         word_of(number, slot)

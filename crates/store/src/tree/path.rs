@@ -137,14 +137,14 @@ impl Path {
         Ok(true)
     }
 
-    /// Whether neighbouring leaves have been gone to for so long that it is taken for a scan, of
-    /// which all has been read ahead that is below the last branch.
+    /// Whether enough neighbouring leaves were gone to that this is taken for a scan: then all that
+    /// is below the last branch has been read ahead.
     #[inline(always)]
     pub(crate) fn is_scan(&self) -> bool {
         self.moved.unsigned_abs() >= SCAN_LEAVES
     }
 
-    /// Has gone on, or back, by so many leaves below the last branch, the last one being `leaf`.
+    /// Notes that a cursor went on (or back) by some leaves below the last branch, to `leaf`.
     pub(crate) fn go_on(&mut self, leaves: isize, leaf: PageRef) {
         self.steps[0] = Step { page: leaf, slot: 0 };
         self.steps[1].slot = self.steps[1].slot.wrapping_add_signed(leaves as i32);

@@ -529,8 +529,8 @@ pub(crate) fn shortest<'a>(
     }
 }
 
-/// The sibling with which a leaf is to be merged in which so many bytes are used, and the leaf: if
-/// that is less than two fifths, and the sibling has room.
+/// A leaf of which `used` bytes are used and the sibling with which it is to be merged: if the leaf
+/// is less than two fifths full, and the sibling has room.
 #[inline(always)]
 pub(crate) fn to_merge(pages: &WritePages, path: &Path, used: usize) -> Result<Option<Window>> {
     match path.depth >= 2 && used < pages.page_size() * 2 / 5 {

@@ -1,6 +1,7 @@
 //! Which data files this process has open: a file that is opened twice is one store. Locks that
 //! processes share cannot tell two openings of one process apart.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -8,16 +9,8 @@ use super::Builder;
 use super::store::Inner;
 use crate::{Error, Result};
 
-/// What makes two paths the same file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Identity {
-    /// Device and number of the file.
-    #[cfg(unix)]
-    File(u64, u64),
-    /// The path without links.
-    #[cfg(not(unix))]
-    Path(std::path::PathBuf),
-}
+/// What makes two paths the same file: its device and its number there.
+type Identity = (u64, u64);
 
 struct Entry {
     identity: Identity,
@@ -41,16 +34,9 @@ impl Drop for Registered {
     }
 }
 
-#[cfg(unix)]
 fn identify(path: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
     let found = std::fs::metadata(path).ok()?;
-    Some(Identity::File(found.dev(), found.ino()))
-}
-
-#[cfg(not(unix))]
-fn identify(path: &Path) -> Option<Identity> {
-    std::fs::canonicalize(path).ok().map(Identity::Path)
+    Some((found.dev(), found.ino()))
 }
 
 /// Opens a data file with `open`, or returns the store of this process that has it open if that is

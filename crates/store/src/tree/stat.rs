@@ -75,7 +75,7 @@ impl ReadTxn {
         let meta = &newest.meta.meta;
         let lens = meta.recent.iter().map(|freed| u64::from(freed.run.len));
         let all = lens.fold(meta.free.pending, u64::saturating_add);
-        // There are not so many that are held by anyone: nothing has to be read.
+        // Fewer pages than that are freed and not reused, held or not: nothing has to be read.
         if most < u64::MAX && all < most {
             return Ok((0, 1));
         }
@@ -147,7 +147,7 @@ impl Store {
     }
 }
 
-/// Tells a report to those who watch the store.
+/// Tells a report to what watches the store.
 fn told(path: &Path, stat: &StoreStat) {
     let Holders { readers, pins } = &stat.holders;
     observe::state(path, "tree", None, || {

@@ -48,7 +48,7 @@ impl Clone for Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // The background thread owns the store during a flush. It is waited for, so that the
-        // store is closed by the one who drops its last handle, and not some time later.
+        // store is closed by the thread that drops its last handle, and not some time later.
         if !self.inner.lock.is_same_process() || !self.inner.flusher.remove_handle() {
             return;
         }

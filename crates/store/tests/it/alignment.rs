@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use hedgerow::tree::{Bytes, CopyOptions, Snapshot, Store, Table, TableOptions};
 
+use crate::{begin_read, begin_with};
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct Random(u64);
@@ -51,7 +53,7 @@ fn assert_same(txn: &impl Snapshot, table: Table, model: &Model, unit: usize) {
     assert_eq!(txn.count(table).unwrap().keys, model.len() as u64);
 }
 
-/// Puts, replaces and removes entries with keys and values of so many units each.
+/// Puts, replaces and removes entries whose keys and values have lengths in units of `unit` bytes.
 fn churn(page_size: u32, unit: usize, keys: Range<usize>, values: &[Range<usize>]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -59,8 +61,7 @@ fn churn(page_size: u32, unit: usize, keys: Range<usize>, values: &[Range<usize>
     let options = TableOptions::new().prefix_compression(false);
     let (mut model, mut random) = (Model::new(), Random(unit as u64));
     for round in 0..12 {
-        let mut txn = store.begin_write().unwrap();
-        let table = txn.create_table("t", &options).unwrap();
+        let (mut txn, table) = begin_with(&store, &options);
         for _ in 0..400 {
             let lengths = values[random.below(values.len())].clone();
             let (key, value) = (random.bytes(keys.clone(), unit), random.bytes(lengths, unit));
@@ -118,8 +119,7 @@ fn keys_and_values_of_multiples_of_8_bytes_stand_at_such_addresses() {
 fn entries_of_any_lengths_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path().join("store")).unwrap();
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().prefix_compression(false)).unwrap();
+    let (mut txn, table) = begin_with(&store, &TableOptions::new().prefix_compression(false));
     let (mut model, mut random) = (Model::new(), Random(5));
     for len in (0..2100).chain((0..2100).rev()) {
         let mut key = vec![b'k'; 1 + (len * 7) % 560];
@@ -129,8 +129,7 @@ fn entries_of_any_lengths_come_back() {
         model.insert(key, value);
     }
     txn.commit().unwrap();
-    let txn = store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&store);
     for (key, value) in &model {
         let found = txn.get(table, key).unwrap().unwrap();
         assert!(found == value[..]);
@@ -145,8 +144,7 @@ fn an_empty_value_of_the_empty_key_is_an_entry_like_others() {
     let store = Store::create(folder.path().join("store")).unwrap();
     let (mut model, mut random) = (Model::new(), Random(9));
     for _ in 0..300 {
-        let mut txn = store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new().prefix_compression(false)).unwrap();
+        let (mut txn, table) = begin_with(&store, &TableOptions::new().prefix_compression(false));
         for _ in 0..4 {
             // Few keys, the empty one among them, and values that are often empty.
             let (key, value) = (
@@ -179,8 +177,7 @@ fn values_of_a_key_stand_at_such_addresses_too() {
         let mut random = Random(lengths.end as u64);
         let mut model = BTreeMap::<Vec<u8>, std::collections::BTreeSet<Vec<u8>>>::new();
         for _ in 0..10 {
-            let mut txn = store.begin_write().unwrap();
-            let table = txn.create_table("t", &options).unwrap();
+            let (mut txn, table) = begin_with(&store, &options);
             for _ in 0..500 {
                 let key = (random.below(20) as u64).to_be_bytes().to_vec();
                 let value = random.bytes(lengths.clone(), unit);
@@ -194,8 +191,7 @@ fn values_of_a_key_stand_at_such_addresses_too() {
                 }
             }
             txn.commit().unwrap();
-            let txn = store.begin_read().unwrap();
-            let table = txn.table("t").unwrap();
+            let (txn, table) = begin_read(&store);
             let mut cursor = txn.cursor(table).unwrap();
             for (key, value) in model.iter().flat_map(|(k, all)| all.iter().map(move |v| (k, v))) {
                 let entry = cursor.next(&txn).unwrap().unwrap();

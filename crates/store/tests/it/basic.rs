@@ -5,7 +5,7 @@ use std::ops::Bound;
 use hedgerow::Error;
 use hedgerow::tree::{ReadTxn, Snapshot, Store, TableOptions, Update};
 
-use crate::{Scratch, all, pair};
+use crate::{Scratch, all, begin, begin_read, pair};
 
 #[test]
 fn what_was_committed_is_there_after_opening_again() {
@@ -30,8 +30,7 @@ fn what_was_committed_is_there_after_opening_again() {
 #[test]
 fn what_was_not_committed_leaves_no_trace() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     txn.put(table, b"k", b"1").unwrap();
     txn.commit().unwrap();
     for explicit in [true, false] {
@@ -53,8 +52,7 @@ fn what_was_not_committed_leaves_no_trace() {
 #[test]
 fn a_read_transaction_sees_one_commit_for_ever() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     txn.put(table, b"k", b"old").unwrap();
     txn.commit().unwrap();
 
@@ -96,8 +94,7 @@ fn a_read_transaction_sees_one_commit_for_ever() {
 fn a_refreshed_snapshot_keeps_its_handles_until_there_is_a_newer_one() {
     let scratch = Scratch::new();
     let put = |key: &[u8]| {
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&scratch.store);
         txn.put(table, key, b"value").unwrap();
         txn.commit().unwrap();
     };
@@ -144,8 +141,7 @@ fn a_refreshed_snapshot_keeps_its_handles_until_there_is_a_newer_one() {
 #[test]
 fn every_way_to_write_one_entry() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     assert_eq!(txn.put_new(table, b"a", b"1").unwrap(), None);
     assert_eq!(txn.put_new(table, b"a", b"2").unwrap().unwrap(), b"1");
     assert_eq!(txn.replace(table, b"a", b"3").unwrap(), Some(b"1".to_vec()));
@@ -172,8 +168,7 @@ fn every_way_to_write_one_entry() {
 #[test]
 fn ranges_from_both_ends() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for letter in b'a'..=b'j' {
         txn.put(table, &[letter], b"").unwrap();
     }
@@ -199,8 +194,7 @@ fn sizes_at_the_limits() {
     let scratch = Scratch::new();
     let longest = scratch.store.max_key_size();
     assert_eq!(longest, 1 << 20);
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     let key = vec![b'k'; longest];
     txn.put(table, b"", b"").unwrap();
     txn.put(table, &key, b"long").unwrap();
@@ -210,8 +204,7 @@ fn sizes_at_the_limits() {
         other => panic!("a key that is too long: {other:?}"),
     }
     txn.commit().unwrap();
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     assert_eq!(txn.get(table, b"").unwrap().unwrap(), b"");
     assert_eq!(txn.get(table, &key).unwrap().unwrap(), b"long");
     assert_eq!(txn.get(table, &key[1..]).unwrap(), None);
@@ -222,16 +215,14 @@ fn sizes_at_the_limits() {
 #[test]
 fn keys_longer_than_pages_that_begin_alike() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     let zeros = vec![0; 200_000];
     let lens: Vec<usize> = (0..400).map(|n| n * 500).collect();
     for &len in lens.iter().step_by(2).chain(lens.iter().skip(1).step_by(2).rev()) {
         txn.put(table, &zeros[..len], &len.to_le_bytes()).unwrap();
     }
     txn.commit().unwrap();
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     let found: Vec<usize> =
         txn.range(table, ..).unwrap().map(|entry| entry.unwrap().key.len()).collect();
     assert_eq!(found, lens);
@@ -246,8 +237,7 @@ fn keys_longer_than_pages_that_begin_alike() {
 #[test]
 fn many_lookups_at_once() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for i in (0..5000u32).step_by(2) {
         txn.put(table, &i.to_be_bytes(), &i.to_le_bytes()).unwrap();
     }
@@ -265,8 +255,7 @@ fn many_lookups_at_once() {
 #[test]
 fn the_interrupt_flag_stops_work_and_only_while_it_is_raised() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for i in 0..20_000u32 {
         txn.put(table, &i.to_be_bytes(), b"value").unwrap();
     }

@@ -9,7 +9,7 @@ use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::tree::{ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
-use crate::{Scratch, all, numbers};
+use crate::{Scratch, all, begin, begin_read, numbers};
 
 /// Threads that commit durably at the same time share flushes; each of their commits is there.
 #[test]
@@ -24,8 +24,7 @@ fn group_commit_keeps_every_commit() {
             scope.spawn(move || {
                 barrier.wait();
                 for i in 0..COMMITS {
-                    let mut txn = store.begin_write().unwrap();
-                    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+                    let (mut txn, table) = begin(&store);
                     let mut key = vec![number];
                     key.extend(i.to_be_bytes());
                     txn.put(table, &key, b"x").unwrap();
@@ -37,8 +36,7 @@ fn group_commit_keeps_every_commit() {
     let stat = scratch.store.stat().unwrap();
     assert_eq!(stat.durable_commit, stat.commit);
     let scratch = scratch.reopen(Store::builder());
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     assert_eq!(txn.count(table).unwrap().keys, u64::from(THREADS) * u64::from(COMMITS));
     let keys: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|e| e.0).collect();
     let expected: Vec<Vec<u8>> = (0..THREADS)
@@ -103,14 +101,12 @@ fn readers_see_whole_commits_only() {
 #[test]
 fn threads_share_a_read_transaction() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for i in 0..20_000u32 {
         txn.put(table, &i.to_be_bytes(), &i.to_le_bytes()).unwrap();
     }
     txn.commit().unwrap();
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     thread::scope(|scope| {
         for seed in 0..4 {
             let txn = &txn;
@@ -130,8 +126,7 @@ fn threads_share_a_read_transaction() {
 #[test]
 fn a_write_transaction_changes_threads() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     thread::spawn(move || {
         txn.put(table, b"k", b"v").unwrap();
         txn.commit().unwrap();

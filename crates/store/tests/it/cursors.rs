@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hedgerow::Error;
 use hedgerow::tree::{Cursor, Entry, Order, Snapshot, Table, TableOptions, WriteTxn};
 
-use crate::{Owned, Scratch, numbers, owned, pair};
+use crate::{Owned, Scratch, begin, begin_with, numbers, owned, pair};
 
 /// A result of a step, copied.
 fn seen(step: hedgerow::Result<Option<Entry<'_>>>) -> Option<Owned> {
@@ -76,8 +76,7 @@ fn seeks() {
 #[test]
 fn an_empty_table_has_nothing_at_either_end() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (txn, table) = begin(&scratch.store);
     let mut cursor = txn.cursor(table).unwrap();
     assert_eq!(seen(cursor.first(&txn)), None);
     assert_eq!(seen(cursor.last(&txn)), None);
@@ -88,8 +87,7 @@ fn an_empty_table_has_nothing_at_either_end() {
 #[test]
 fn deleting_while_walking_forgets_nothing() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for i in 0..5000u32 {
         txn.put(table, &i.to_be_bytes(), &[1; 60]).unwrap();
     }
@@ -147,8 +145,7 @@ fn a_cursor_outlives_its_entry() {
 #[test]
 fn a_cursor_stays_on_its_entry_while_pages_split_and_merge() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     txn.put(table, &5000u32.to_be_bytes(), b"here").unwrap();
     let mut cursor = txn.cursor(table).unwrap();
     cursor.first(&txn).unwrap();
@@ -206,8 +203,7 @@ fn a_cursor_belongs_to_its_transaction() {
 #[test]
 fn a_cursor_steps_both_ways_over_leaves_that_split_and_join() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     txn.put(table, &500u32.to_be_bytes(), &[1; 300]).unwrap();
     let mut cursor = txn.cursor(table).unwrap();
     assert_eq!(cursor.seek(&txn, &500u32.to_be_bytes()).unwrap().unwrap().value.len(), 300);
@@ -283,8 +279,7 @@ fn steps_lead_over_every_kind_of_entry() {
         let plain = TableOptions::new().order(order);
         let options = if duplicates { plain.duplicates() } else { plain };
         let scratch = Scratch::new();
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &options).unwrap();
+        let (mut txn, table) = begin_with(&scratch.store, &options);
         for (key, value) in &entries {
             txn.put(table, key, value).unwrap();
         }

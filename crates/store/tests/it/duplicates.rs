@@ -3,13 +3,12 @@
 use hedgerow::Error;
 use hedgerow::tree::{Duplicates, Order, Snapshot, TableOptions};
 
-use crate::{Scratch, all, numbers, owned, pair};
+use crate::{Scratch, all, begin_with, numbers, owned, pair};
 
 #[test]
 fn pairs_come_and_go_one_by_one() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &TableOptions::new().duplicates());
     for (key, value) in [("b", "2"), ("a", "9"), ("b", "1"), ("b", "3")] {
         assert!(txn.put_pair(table, key.as_bytes(), value.as_bytes()).unwrap());
     }
@@ -32,8 +31,7 @@ fn pairs_come_and_go_one_by_one() {
 #[test]
 fn a_run_over_many_pages() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &TableOptions::new().duplicates());
     let mut values: Vec<Vec<u8>> =
         numbers(1).take(20_000).map(|n| format!("value {n:020}").into_bytes()).collect();
     txn.put(table, b"before", b"x").unwrap();
@@ -135,8 +133,7 @@ fn a_value_takes_the_place_of_one_that_the_function_takes_for_equal() {
 fn values_that_are_too_long_are_refused() {
     let scratch = Scratch::new();
     let longest = scratch.store.max_duplicate_size();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &TableOptions::new().duplicates());
     for fill in [b'a', b'b', b'c'] {
         txn.put(table, b"k", &vec![fill; longest]).unwrap();
     }

@@ -9,7 +9,7 @@ use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::tree::{Paths, Snapshot, Store, TableOptions};
 
-use crate::{Owned, Scratch, all, pair};
+use crate::{Owned, Scratch, all, begin, begin_read, pair};
 
 /// Opening a file of these bytes must say that it is no store, without changing it.
 fn no_store(bytes: &[u8]) {
@@ -240,7 +240,6 @@ fn read_only_stores_refuse_writes_and_change_nothing() {
     assert!(entries.starts_with(&plain));
 }
 
-#[cfg(unix)]
 #[test]
 fn a_read_only_folder() {
     use std::os::unix::fs::PermissionsExt;
@@ -266,27 +265,24 @@ fn a_read_only_folder() {
 }
 
 /// Programs do so with stores that nobody else is to see: the files are open.
-#[cfg(unix)]
 #[test]
 fn a_folder_that_was_removed() {
     for durability in [Durability::Durable, Durability::Eventual, Durability::None] {
         let scratch = Scratch::with(Store::builder().durability(durability));
         fs::remove_dir_all(scratch.folder.path()).unwrap();
         for i in 0..3u32 {
-            let mut txn = scratch.store.begin_write().unwrap();
-            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            let (mut txn, table) = begin(&scratch.store);
             txn.put(table, &i.to_be_bytes(), b"v").unwrap();
             txn.commit().unwrap();
             scratch.store.sync().unwrap();
-            let txn = scratch.store.begin_read().unwrap();
-            let table = txn.table("t").unwrap();
+            let (txn, table) = begin_read(&scratch.store);
             assert_eq!(txn.count(table).unwrap().keys, u64::from(i) + 1);
         }
     }
 }
 
-/// Whoever drops the last handle may remove the file and make another store in its place, also when
-/// the background thread was flushing at that moment.
+/// A program that drops the last handle may remove the file and make another store in its place,
+/// also when the background thread was flushing at that moment.
 #[test]
 fn a_store_is_closed_when_its_last_handle_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
@@ -294,8 +290,7 @@ fn a_store_is_closed_when_its_last_handle_is_dropped() {
     for round in 0..12 {
         let store = Store::builder().durability(Durability::Eventual).create(&path).unwrap();
         for commit in 0..20u32 {
-            let mut txn = store.begin_write().unwrap();
-            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            let (mut txn, table) = begin(&store);
             for i in 0..200u32 {
                 txn.put(table, &(i * 7919 + commit).to_be_bytes(), &[1; 500]).unwrap();
             }
@@ -309,13 +304,11 @@ fn a_store_is_closed_when_its_last_handle_is_dropped() {
 }
 
 /// The lock file leads two openers together whose data files are not the same.
-#[cfg(unix)]
 #[test]
 fn a_file_that_was_replaced_while_it_is_open() {
     let scratch = Scratch::new();
     let put = |store: &Store, key: &[u8]| {
-        let mut txn = store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(store);
         txn.put(table, key, b"v").unwrap();
         txn.commit().unwrap();
     };
@@ -338,8 +331,7 @@ fn a_file_that_was_replaced_while_it_is_open() {
 #[test]
 fn what_an_aborted_transaction_made_the_file_grow_by_is_given_back() {
     let scratch = Scratch::with(Store::builder().write_budget(1 << 20));
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     txn.put(table, b"k", b"kept").unwrap();
     txn.commit().unwrap();
     let len = || fs::metadata(scratch.path()).unwrap().len();
@@ -368,8 +360,7 @@ fn a_second_writer_waits_or_is_told() {
 fn a_store_that_reached_its_maximum_size() {
     let max_size = 2 << 20;
     let scratch = Scratch::with(Store::builder().max_size(max_size));
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     txn.put(table, b"k", b"kept").unwrap();
     txn.commit().unwrap();
     let fill = || -> hedgerow::Result<()> {
@@ -526,7 +517,6 @@ fn no_store_is_made_among_the_files_of_another_engine() {
     assert!(error.contains("a store of the engine lsm"), "{error}");
 }
 
-#[cfg(unix)]
 #[test]
 fn new_files_are_private_and_follow_no_links() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -562,8 +552,7 @@ fn the_last_handle_is_dropped_before_a_transaction_that_is_open() {
     drop(store);
     for round in 0..40 {
         let store = Store::builder().durability(Durability::Eventual).open(&path).unwrap();
-        let mut txn = store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&store);
         txn.put(table, b"round", &[round as u8; 3000]).unwrap();
         txn.commit().unwrap();
         // The flush begins about now.
@@ -574,8 +563,7 @@ fn the_last_handle_is_dropped_before_a_transaction_that_is_open() {
         txn.commit().unwrap();
     }
     let store = Store::open(&path).unwrap();
-    let txn = store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&store);
     assert_eq!(txn.get(table, b"more").unwrap().unwrap(), [39][..]);
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use hedgerow::Durability;
 use hedgerow::tree::{CopyOptions, Snapshot, Store, TableOptions, WriteTxn};
 
-use crate::{Scratch, all, numbers};
+use crate::{Scratch, all, begin, begin_read, numbers};
 
 fn content(len: usize, seed: u64) -> Vec<u8> {
     numbers(seed).flat_map(u64::to_le_bytes).take(len).collect()
@@ -18,8 +18,7 @@ fn values_around_every_bound_of_a_page() {
     for page in [4096, 16_384, 65_536] {
         let scratch = Scratch::with(Store::builder().page_size(page));
         let page = page as usize;
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&scratch.store);
         let mut lens: Vec<usize> = [1, 2, 3, 4, 8]
             .iter()
             .flat_map(|part| (page / part).saturating_sub(70)..page / part + 3)
@@ -32,8 +31,7 @@ fn values_around_every_bound_of_a_page() {
             txn.put(table, &(len as u32).to_be_bytes(), &content(len, len as u64)).unwrap();
         }
         txn.commit().unwrap();
-        let txn = scratch.store.begin_read().unwrap();
-        let table = txn.table("t").unwrap();
+        let (txn, table) = begin_read(&scratch.store);
         let read = all(&txn, table);
         assert_eq!(read.len(), lens.len());
         for (&len, (key, value)) in lens.iter().zip(read) {
@@ -98,8 +96,7 @@ fn long_values_do_not_wait_for_a_commit_that_is_not_durable() {
     drop(lost);
 
     scratch.check();
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     let read = |key: u32| txn.get(table, &key.to_be_bytes()).unwrap().unwrap().to_vec();
     assert!(holds(&read, 0..40, 2) && holds(&read, 40..70, 4) && holds(&read, 70..100, 1));
     assert_eq!(txn.get(table, b"reserved").unwrap().unwrap().to_vec(), [7; 9000]);
@@ -109,8 +106,7 @@ fn long_values_do_not_wait_for_a_commit_that_is_not_durable() {
 fn a_value_written_and_read_in_parts() {
     let scratch = Scratch::new();
     let whole = content(5_000_003, 1);
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     let mut writer = txn.value_writer(table, b"large", whole.len() as u64).unwrap();
     for part in whole.chunks(70_001) {
         writer.write_all(part).unwrap();
@@ -118,8 +114,7 @@ fn a_value_written_and_read_in_parts() {
     writer.finish().unwrap();
     txn.commit().unwrap();
 
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     assert!(txn.value_reader(table, b"absent").unwrap().is_none());
     let mut reader = txn.value_reader(table, b"large").unwrap().unwrap();
     assert_eq!(reader.len(), whole.len() as u64);
@@ -139,8 +134,7 @@ fn a_value_written_and_read_in_parts() {
 #[test]
 fn an_unfinished_value_is_not_there() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     let mut writer = txn.value_writer(table, b"large", 100_000).unwrap();
     writer.write_all(&[1; 50_000]).unwrap();
     assert!(writer.finish().is_err());
@@ -156,8 +150,7 @@ fn an_unfinished_value_is_not_there() {
 #[test]
 fn long_keys_that_share_long_prefixes() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     let prefix = content(60_000, 2);
     let mut keys: Vec<Vec<u8>> = numbers(3)
         .take(300)
@@ -172,8 +165,7 @@ fn long_keys_that_share_long_prefixes() {
     }
     txn.commit().unwrap();
     keys.sort();
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     let found: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|e| e.0).collect();
     assert!(found == keys);
     for (i, key) in keys.iter().enumerate() {
@@ -195,8 +187,7 @@ fn long_keys_that_share_long_prefixes() {
 fn sorted_input_fills_pages() {
     let pages = |sorted: bool| {
         let scratch = Scratch::new();
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&scratch.store);
         for n in numbers(7).take(30_000).zip(0u64..) {
             let key = if sorted { n.1 } else { n.0 };
             txn.put(table, &key.to_be_bytes(), &[1; 50]).unwrap();
@@ -213,8 +204,7 @@ fn sorted_input_fills_pages() {
 #[test]
 fn deleting_compacting_and_copying_give_space_back() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for n in numbers(8).take(40_000) {
         txn.put(table, &n.to_be_bytes(), &[3; 200]).unwrap();
     }
@@ -251,8 +241,7 @@ fn deleting_compacting_and_copying_give_space_back() {
 /// A store with a value of 768 whole pages, and where in the file it begins.
 fn one_long_value(path: &std::path::Path) -> usize {
     let store = Store::create(path).unwrap();
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&store);
     txn.put(table, b"long", &[b'#'; 3 << 20]).unwrap();
     txn.commit().unwrap();
     drop(store);
@@ -272,8 +261,7 @@ fn read_damaged(damaged: usize, verified_max: u64) -> (bool, bool) {
     let store = Store::builder().verify_values_up_to(verified_max).open(&path).unwrap();
     let problems = store.check(&mut |_, _| {}).unwrap().problems;
     assert!(!problems.is_empty());
-    let txn = store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&store);
     let at_once = match txn.get(table, b"long") {
         Ok(value) => value.unwrap().len() == 3 << 20,
         Err(hedgerow::Error::Corrupt { .. }) => false,

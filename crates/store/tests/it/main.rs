@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use hedgerow::tree::{Builder, Entry, Snapshot, Store, Table};
+use hedgerow::tree::{Builder, Entry, ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 use tempfile::TempDir;
 
 mod alignment;
@@ -87,6 +87,25 @@ impl Scratch {
     fn check(&self) {
         assert_eq!(self.store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
     }
+}
+
+/// A write transaction and its table "t", which is made if it is not there.
+fn begin(store: &Store) -> (WriteTxn, Table) {
+    begin_with(store, &TableOptions::new())
+}
+
+/// The same, of a table with these options.
+fn begin_with(store: &Store, options: &TableOptions) -> (WriteTxn, Table) {
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", options).unwrap();
+    (txn, table)
+}
+
+/// A read transaction and its table "t".
+fn begin_read(store: &Store) -> (ReadTxn, Table) {
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    (txn, table)
 }
 
 /// A copy of an entry.

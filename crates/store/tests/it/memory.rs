@@ -7,7 +7,7 @@ use std::path::Path;
 use hedgerow::Durability;
 use hedgerow::tree::{ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
-use crate::{Scratch, numbers, processes};
+use crate::{Scratch, begin, numbers, processes};
 
 /// Bytes that a transaction writes, and the most memory that it may take for itself: the budget of
 /// one that spills, as much again, and a little for the program.
@@ -20,8 +20,7 @@ const MOST: u64 = 24 << 20;
 fn a_small_budget_changes_nothing_but_memory() {
     let scratch = Scratch::with(Store::builder().write_budget(64 << 10));
     for round in 0..3u8 {
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&scratch.store);
         for n in numbers(1).take(8000) {
             txn.put(table, &n.to_be_bytes(), &[round; 100]).unwrap();
         }
@@ -129,8 +128,7 @@ pub(crate) fn append(path: &Path) {
 
 fn load(path: &Path, budget: usize, keys: impl Iterator<Item = u64>) {
     let store = Store::builder().write_budget(budget).open(path).unwrap();
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&store);
     let mut most = 0;
     for (i, n) in keys.take((WRITTEN / 1000) as usize).enumerate() {
         txn.put(table, &n.to_be_bytes(), &[7; 990]).unwrap();
@@ -154,8 +152,7 @@ fn own_memory() -> u64 {
 #[test]
 fn a_forgotten_reader_does_not_bloat_the_file() {
     let scratch = Scratch::with(Store::builder().durability(Durability::None));
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for i in 0..2000u32 {
         txn.put(table, &i.to_be_bytes(), &[1; 200]).unwrap();
     }
@@ -188,8 +185,7 @@ fn small_commits_use_what_those_before_the_last_durable_one_freed() {
     const KEYS: u32 = 20_000;
     let scratch = Scratch::new();
     let write = |keys: std::ops::Range<u32>, durability| {
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&scratch.store);
         for key in keys {
             txn.put(table, &key.to_be_bytes(), &[7; 150]).unwrap();
         }
@@ -214,8 +210,7 @@ fn small_commits_use_what_those_before_the_last_durable_one_freed() {
 fn scattered_free_pages_are_used_after_an_opening() {
     let scratch = Scratch::new();
     let write = |store: &Store, keys: &mut dyn Iterator<Item = u32>, delete: bool| {
-        let mut txn = store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(store);
         for key in keys {
             match delete {
                 true => assert!(txn.delete(table, &key.to_be_bytes()).unwrap()),

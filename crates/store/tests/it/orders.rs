@@ -5,14 +5,13 @@ use std::cmp::Ordering;
 use hedgerow::Error;
 use hedgerow::tree::{Order, Snapshot, Store, TableOptions};
 
-use crate::{Scratch, all, numbers};
+use crate::{Scratch, all, begin_with, numbers};
 
 /// Puts keys in random order and compares the walk with a sort.
 fn walk(order: Order, keys: &[Vec<u8>], sort: impl Fn(&[u8], &[u8]) -> Ordering) {
     let scratch = Scratch::new();
     let options = TableOptions::new().order(order);
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &options).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &options);
     for key in keys {
         txn.put(table, key, key).unwrap();
     }
@@ -74,8 +73,7 @@ fn a_function_of_the_callers() {
 #[test]
 fn integers_of_other_sizes_are_refused() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().order(Order::Integer)).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &TableOptions::new().order(Order::Integer));
     for wrong in [0, 1, 3, 5, 7, 9, 16] {
         let key = vec![1; wrong];
         assert!(matches!(txn.put(table, &key, b""), Err(Error::Size { .. })), "{wrong} bytes");
@@ -90,8 +88,7 @@ fn a_custom_order_needs_its_function() {
     let scratch = Scratch::new();
     let down =
         |name: &str| TableOptions::new().order(Order::custom(name, |a: &[u8], b: &[u8]| b.cmp(a)));
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &down("down")).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &down("down"));
     for key in [b"a", b"c", b"b"] {
         txn.put(table, key, b"").unwrap();
     }
@@ -117,8 +114,7 @@ fn an_open_table_takes_other_functions() {
         counted.fetch_add(1, Relaxed);
         a.cmp(b)
     });
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().order(plain)).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &TableOptions::new().order(plain));
     txn.put(table, b"k", b"v").unwrap();
     txn.set_order_functions(table, &TableOptions::new().order(counting)).unwrap();
     assert_eq!(txn.get(table, b"k").unwrap().unwrap(), b"v");
@@ -134,8 +130,7 @@ fn a_custom_order_takes_keys_of_any_length() {
     let by_length = Order::custom("by length", |a: &[u8], b: &[u8]| a.len().cmp(&b.len()));
     let options = TableOptions::new().order(by_length);
     let lengths = [3_usize, 600, 65_536, 3_000_000, 70_000, 1];
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &options).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &options);
     for length in lengths {
         txn.put(table, &vec![b'k'; length], b"v").unwrap();
     }

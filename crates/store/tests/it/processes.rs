@@ -10,7 +10,7 @@ use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::tree::{Snapshot, Store, TableOptions};
 
-use crate::{Scratch, all};
+use crate::{Scratch, all, begin};
 
 /// The variable that gives a child its role and its store.
 const PART: &str = "HEDGEROW_TEST_PART";
@@ -54,7 +54,6 @@ fn play_a_part() {
         "hold a snapshot" => hold_a_snapshot(&path),
         "hold the writer" => hold_the_writer(&path),
         "make and put" => make_and_put(&path),
-        #[cfg(unix)]
         "fork" => fork(&path),
         "spill" => crate::memory::spill(&path),
         "append" => crate::memory::append(&path),
@@ -81,8 +80,7 @@ fn count_up(path: &Path, durability: Durability) {
 /// Makes the store, unless another process was faster, and puts the process' number.
 fn make_and_put(path: &Path) {
     let store = Store::builder().open_or_create(path).unwrap();
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&store);
     txn.put(table, &std::process::id().to_be_bytes(), b"v").unwrap();
     txn.commit().unwrap();
 }
@@ -98,8 +96,7 @@ fn a_removed_store_that_is_still_open_does_not_hinder_a_new_one() {
             all(&txn, txn.table("t").unwrap()).len()
         };
         let put = |key: &[u8]| {
-            let mut txn = scratch.store.begin_write().unwrap();
-            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            let (mut txn, table) = begin(&scratch.store);
             txn.put(table, key, b"v").unwrap();
             txn.commit().unwrap();
         };
@@ -125,8 +122,7 @@ fn hold_a_snapshot(path: &Path) {
 
 fn hold_the_writer(path: &Path) {
     let store = Store::open(path).unwrap();
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&store);
     txn.put(table, b"never", b"committed").unwrap();
     println!("holding the writer");
     std::thread::sleep(Duration::from_secs(600));
@@ -267,8 +263,7 @@ fn readers_are_visible_and_dead_ones_are_forgotten() {
     assert_eq!(readers.len(), 1);
     assert_eq!((readers[0].process, readers[0].commit), (child.id(), commit));
     for i in 0..20u8 {
-        let mut txn = scratch.store.begin_write().unwrap();
-        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let (mut txn, table) = begin(&scratch.store);
         txn.put(table, b"k", &vec![i; 50_000]).unwrap();
         txn.commit().unwrap();
     }
@@ -282,7 +277,6 @@ fn readers_are_visible_and_dead_ones_are_forgotten() {
 }
 
 /// A child that was forked must not use what it inherited: its parent's slots and locks.
-#[cfg(unix)]
 #[test]
 fn a_forked_child_is_refused() {
     let scratch = Scratch::new();
@@ -292,7 +286,6 @@ fn a_forked_child_is_refused() {
     assert!(child.wait().unwrap().success());
 }
 
-#[cfg(unix)]
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn fork(path: &Path) {
     let store = Store::open(path).unwrap();

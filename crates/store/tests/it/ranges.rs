@@ -6,7 +6,7 @@ use std::ops::Bound;
 use hedgerow::Error;
 use hedgerow::tree::{Snapshot, Store, Table, TableOptions, TypedTable, WriteTxn};
 
-use crate::{Owned, Scratch, numbers, owned};
+use crate::{Owned, Scratch, begin, begin_read, numbers, owned};
 
 type Ends<'e> = (Bound<&'e [u8]>, Bound<&'e [u8]>);
 
@@ -68,8 +68,7 @@ fn steps_of_every_kind_are_those_of_a_list() {
         (0..6).for_each(|seed| same_steps(&txn, table, ends, 100 * index + seed));
     }
     txn.commit().unwrap();
-    let txn = scratch.store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&scratch.store);
     for (index, ends) in (0..).zip(ends) {
         (0..6).for_each(|seed| same_steps(&txn, table, ends, 100 * index + seed + 50));
     }
@@ -116,8 +115,7 @@ fn typed_ranges_do_likewise() {
 #[test]
 fn pages_that_are_passed_by_are_not_read() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for n in 0..20_000_u32 {
         txn.append(table, &n.to_be_bytes(), format!("value {n:06}").as_bytes()).unwrap();
     }
@@ -130,8 +128,7 @@ fn pages_that_are_passed_by_are_not_read() {
     bytes[found] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let store = Store::open(&path).unwrap();
-    let txn = store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&store);
     let range = || txn.range(table, ..).unwrap();
     assert_eq!(range().count(), 20_000);
     assert_eq!(all(range().skip(15_000).take(1))[0].0, 15_000_u32.to_be_bytes());

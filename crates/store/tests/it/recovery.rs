@@ -8,7 +8,7 @@ use hedgerow::Error;
 use hedgerow::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
 use hedgerow::tree::{Snapshot, Store, TableOptions};
 
-use crate::{numbers, owned};
+use crate::{begin, begin_read, numbers, owned};
 
 const PATH: &str = "/disk/store";
 
@@ -330,23 +330,20 @@ fn a_full_disk_loses_nothing() {
 fn a_failing_read_is_an_error_of_one_call() {
     let disk = SimSystem::new(5, Config { map: false, ..Config::default() });
     let store = create(&disk);
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&store);
     for n in numbers(3).take(5000) {
         txn.put(table, &n.to_be_bytes(), &[1; 200]).unwrap();
     }
     txn.commit().unwrap();
     drop(store);
     let store = open(&disk).unwrap();
-    let txn = store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&store);
     let middle = owned(txn.nth(table, 2500).unwrap().unwrap()).0;
     drop(txn);
     drop(store);
 
     let store = open(&disk).unwrap();
-    let txn = store.begin_read().unwrap();
-    let table = txn.table("t").unwrap();
+    let (txn, table) = begin_read(&store);
     disk.fail(Operation::Read, 1, 1, Fault::io(Kept::None));
     match txn.get(table, &middle) {
         Err(Error::Io { .. }) => {}
@@ -383,8 +380,7 @@ fn steps_with_failing_reads(disk: &SimSystem, nth: u64, entries: usize, forward:
 fn a_step_can_be_tried_again() {
     let disk = SimSystem::new(5, Config { map: false, ..Config::default() });
     let store = create(&disk);
-    let mut txn = store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&store);
     for n in 0..3000_u32 {
         txn.put(table, &n.to_be_bytes(), &[1; 700]).unwrap();
     }

@@ -3,7 +3,7 @@
 use hedgerow::Error;
 use hedgerow::tree::{Snapshot, Store, TableOptions, WriteTxn};
 
-use crate::{Scratch, all, pair};
+use crate::{Scratch, all, begin, pair};
 
 fn put(txn: &mut WriteTxn, key: &str, value: &str) {
     let table = txn.create_table("t", &TableOptions::new()).unwrap();
@@ -125,8 +125,7 @@ fn rolled_back_pages_are_used_again() {
 #[test]
 fn values_that_are_replaced_where_they_stand_come_back() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     for i in 0..300_u32 {
         txn.put(table, &i.to_be_bytes(), b"before").unwrap();
     }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use hedgerow::tree::{CopyOptions, Count, Rank, Snapshot, Store, Table, TableOptions, WriteTxn};
 
-use crate::{Scratch, numbers, owned};
+use crate::{Scratch, begin, begin_with, numbers, owned};
 
 /// Sorted distinct keys: even numbers below 40,000 without a pattern in their order of arrival.
 fn fill(txn: &mut WriteTxn) -> (Table, Vec<[u8; 4]>) {
@@ -110,8 +110,7 @@ fn samples_and_parts_are_even() {
 #[test]
 fn pairs_of_a_table_with_duplicates() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    let (mut txn, table) = begin_with(&scratch.store, &TableOptions::new().duplicates());
     let mut pairs = Vec::new();
     for n in numbers(4).take(12_000) {
         let key = ((n % 60) as u16 * 2).to_be_bytes();
@@ -167,8 +166,7 @@ fn counters_follow_rollbacks_and_deleted_ranges() {
 #[test]
 fn appends_count_and_fill_leaves_whatever_their_keys_share() {
     let scratch = Scratch::new();
-    let mut txn = scratch.store.begin_write().unwrap();
-    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
     let mut keys: Vec<String> = numbers(6)
         .take(400)
         .flat_map(|n| {

@@ -4,7 +4,7 @@ use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::tree::{CopyOptions, Duplicates, Entry, Order, Snapshot, Store, Table, TableOptions};
 
-use crate::{Scratch, all, numbers, pair};
+use crate::{Scratch, all, begin, begin_read, numbers, pair};
 
 #[test]
 fn tables_are_listed_in_the_order_of_their_names() {
@@ -207,8 +207,7 @@ fn compaction_between_transactions_moves_open_tables() {
     let mut expected = Vec::new();
     for round in 0..6_u32 {
         for part in 0..20_u32 {
-            let mut txn = store.begin_write().unwrap();
-            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            let (mut txn, table) = begin(store);
             for i in 0..50_u32 {
                 let key = (i * 7919 + part * 613 + round).to_be_bytes();
                 txn.put(table, &key, &[round as u8; 200]).unwrap();
@@ -225,8 +224,7 @@ fn compaction_between_transactions_moves_open_tables() {
         txn.commit_with(Durability::None).unwrap();
         expected.sort_unstable();
         expected.dedup();
-        let txn = store.begin_read().unwrap();
-        let table = txn.table("t").unwrap();
+        let (txn, table) = begin_read(store);
         let keys: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, expected, "round {round}");
         scratch.check();

@@ -3,7 +3,7 @@
 //! background jobs, no compression.
 #![expect(unsafe_code, reason = "the C interface of RocksDB")]
 
-use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
+use std::ffi::{CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::{ptr, slice};
@@ -114,15 +114,8 @@ impl Store {
 
     /// Turns a message of the library into an error.
     fn check(&self, fault: *mut c_char) -> Result<()> {
-        if fault.is_null() {
-            return Ok(());
-        }
-        // SAFETY: the library has just given a message that ends with a zero, to be freed by us.
-        unsafe {
-            let text = CStr::from_ptr(fault).to_string_lossy().into_owned();
-            (self.functions.free)(fault.cast());
-            Err(text.into())
-        }
+        // SAFETY: the library has just given it, to be freed by us.
+        unsafe { library::check(fault, self.functions.free) }
     }
 }
 

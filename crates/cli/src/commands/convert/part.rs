@@ -12,7 +12,7 @@ use crate::wait;
 
 /// What the database is made of. Locked while a command works on it.
 const SOURCE: &str = "SOURCE";
-/// How far it came, for those who cannot see that in the database.
+/// How far it came, where the database itself does not show that.
 const LIST: &str = "TABLES";
 /// The database.
 const NEW: &str = "new";
@@ -98,7 +98,6 @@ impl Part {
 }
 
 /// In words, what tells a state of a store from others.
-#[cfg(unix)]
 pub(super) fn state(store: Option<[u8; 16]>, commit: u64) -> String {
     let store = store.map(|id| format!("store {:032x}, ", u128::from_be_bytes(id)));
     format!("{}commit {commit}", store.unwrap_or_default())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -190,15 +191,9 @@ fn encode_unknown(record: &mut Vec<u8>) {
 
 fn kind(metadata: &Metadata) -> u8 {
     let read_only = if metadata.permissions().readonly() { 4 } else { 0 };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let executable = u8::from(metadata.mode() & 0o111 != 0);
-        let several = if metadata.nlink() > 1 { 2 } else { 0 };
-        read_only | executable | several
-    }
-    #[cfg(not(unix))]
-    read_only
+    let executable = u8::from(metadata.mode() & 0o111 != 0);
+    let several = if metadata.nlink() > 1 { 2 } else { 0 };
+    read_only | executable | several
 }
 
 fn push_number(mut number: u64, out: &mut Vec<u8>) {

@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{MAIN, argument};
 use crate::output::Output;
-use crate::{input, signals};
+use crate::signals;
 use hedgerow::Error;
 use hedgerow::lsm::Readable;
 use hedgerow::stream::Scan;
@@ -16,11 +16,7 @@ use std::sync::Arc;
 
 /// `put`.
 pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
-    let key = argument(&args.key, args.formats.key(), "key")?;
-    let value = match args.value.as_encoded_bytes() {
-        b"-" => input::read_stdin()?,
-        _ => argument(&args.value, args.formats.value(), "value")?,
-    };
+    let (key, value) = args.pair()?;
     let db = open(&args.table.store)?;
     let name = &args.table.table;
     let space = match args.create_table || name.0 == MAIN.as_bytes() {
@@ -96,8 +92,7 @@ pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
         let (key, value) = entry?;
         printer.print_pair(&key, &value)?;
     }
-    printer.finish()?;
-    Ok(Exit::Done)
+    printer.finish()
 }
 
 /// A part of a scan, of which the rest can follow.

@@ -19,6 +19,7 @@ use hedgerow::{Error, Result as StoreResult};
 use super::Command;
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
+use crate::leveldb::face::store_at;
 use crate::open::{self, Name, StoreArg};
 use crate::signals;
 use crate::wait;
@@ -79,17 +80,9 @@ fn open(store: &StoreArg) -> Result<Db, Failure> {
     open_at(&store.store)
 }
 
-/// Where the store at a path is: in a folder of our library with LevelDB's interface it has one of
-/// its own.
-fn place_of(path: &Path) -> std::path::PathBuf {
-    #[cfg(unix)]
-    let path = &crate::leveldb::face::store_at(path);
-    path.to_path_buf()
-}
-
 /// Opens the store at a path.
 pub(super) fn open_at(path: &Path) -> Result<Db, Failure> {
-    let path = &place_of(path);
+    let path = &store_at(path);
     wait::opening(path, || Options::new().open(path))
 }
 
@@ -100,7 +93,7 @@ fn read(store: &StoreArg) -> Result<Reader, Failure> {
 
 /// Opens the store at a path for reading.
 pub(super) fn read_at(path: &Path) -> Result<Reader, Failure> {
-    let path = &place_of(path);
+    let path = &store_at(path);
     wait::opening(path, || Options::new().open_read_only(path))
 }
 

@@ -9,22 +9,23 @@ use super::super::{diff, follow, pin};
 use super::{open, read};
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
+use crate::json;
 use crate::open::Name;
 
 /// `pin`.
-pub(super) fn pin(args: &pin::Args, json: bool) -> Result<Exit, Failure> {
+pub(super) fn pin(args: &pin::Args, is_json: bool) -> Result<Exit, Failure> {
     let Some(Name(name)) = &args.name else {
-        return pin::print(&read(&args.store)?.stat().pins, json, line, self::json);
+        return json::list(is_json, &read(&args.store)?.stat().pins, json, line);
     };
     let db = open(&args.store)?;
     if args.drop {
         let is_dropped = db.drop_pin(name)?;
         db.close()?;
-        return pin::dropped(is_dropped, json);
+        return pin::dropped(is_dropped, is_json);
     }
     let commit = db.pin(name)?;
     db.close()?;
-    pin::made(name, commit, json)
+    pin::made(name, commit, is_json)
 }
 
 /// A pin as a line.
@@ -56,8 +57,7 @@ pub(super) fn diff(args: &diff::Args, json: bool) -> Result<Exit, Failure> {
             }
         }
     }
-    printer.finish()?;
-    Ok(Exit::Done)
+    printer.finish()
 }
 
 fn pinned(db: &Db, name: &Name) -> Result<Snapshot, Failure> {

@@ -12,7 +12,7 @@ use super::{html, keyspace, only_plain, open, pins, read};
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
-use crate::json::{self, Array};
+use crate::json;
 use crate::open::{Engine, Name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
@@ -58,28 +58,17 @@ pub(in super::super) fn new_store(path: &Path) -> Result<Db, Failure> {
 pub(super) fn tables(args: &tables::Args, json: bool) -> Result<Exit, Failure> {
     let db = read(&args.store)?;
     let tables = spaces(&db)?;
-    let mut out = Output::stdout();
-    if json {
-        let mut array = Array::default();
-        tables.iter().try_for_each(|table| array.push(&mut out, table))?;
-        array.end(&mut out)?;
-    } else {
-        let name = |table: &Value| table["name"].as_str().unwrap_or_default().to_owned();
-        let width = tables.iter().map(|table| name(table).len()).max().unwrap_or(0);
-        for table in &tables {
-            let (name, about, from) = (name(table), &table["about_keys"], &table["separate_from"]);
-            let flags = match table["user_flags"].as_u64() {
-                Some(flags @ 1..) => format!(", flags {flags:#x}"),
-                _ => String::new(),
-            };
-            writeln!(
-                out,
-                "{name:width$}  about {about} keys, values from {from} bytes on apart{flags}"
-            )?;
-        }
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    let name = |table: &Value| table["name"].as_str().unwrap_or_default().to_owned();
+    let width = tables.iter().map(|table| name(table).len()).max().unwrap_or(0);
+    let line = |table: &Value| {
+        let (name, about, from) = (name(table), &table["about_keys"], &table["separate_from"]);
+        let flags = match table["user_flags"].as_u64() {
+            Some(flags @ 1..) => format!(", flags {flags:#x}"),
+            _ => String::new(),
+        };
+        format!("{name:width$}  about {about} keys, values from {from} bytes on apart{flags}")
+    };
+    json::list(json, &tables, Value::clone, line)
 }
 
 /// The keyspaces as objects.

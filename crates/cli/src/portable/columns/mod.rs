@@ -2,8 +2,8 @@
 //! knows ([`hedgerow::stream::arrow`]); the files are read and written by the crates of these
 //! formats.
 //!
-//! A file that `dump` wrote says how many entries it has, and their checksum ([`PairSum`]). Whoever
-//! changes the file and keeps what it says of itself is told so at loading.
+//! A file that `dump` wrote says how many entries it has, and their checksum ([`PairSum`]). If
+//! the file was changed and still says the same of itself, loading it says so.
 
 mod read;
 mod write;

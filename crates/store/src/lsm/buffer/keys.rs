@@ -36,7 +36,7 @@ impl Keys {
         (&self.words[word as usize], bits)
     }
 
-    /// Puts a key in. Who learns of its entry afterwards finds it here, too.
+    /// Puts a key in. A thread that learns of its entry afterwards finds it here, too.
     pub(super) fn put(&self, hash: u64) {
         let (word, bits) = self.place(hash);
         // Most keys of a buffer that is overwritten are there already.

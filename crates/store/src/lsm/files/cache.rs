@@ -80,7 +80,7 @@ pub(crate) trait Item: Clone {
     /// It is kept from now on.
     fn enter(&self) {}
 
-    /// It is not kept any more; whoever found it elsewhere since it was kept lets go of it, too.
+    /// It is not kept any more; what else refers to it since it was kept lets go of it, too.
     fn leave(&self) {}
 
     /// Whether it was found elsewhere since this was last asked: that counts as a hit.
@@ -264,7 +264,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
-    /// Whether there is room for so many bytes more that nothing takes.
+    /// Whether that many more bytes fit without another block leaving.
     pub(crate) fn has_room(&self, key: BlockKey, bytes: u64) -> bool {
         let shard = lock(self.shard(key));
         shard.taken().saturating_add(bytes) <= shard.capacity

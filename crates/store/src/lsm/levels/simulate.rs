@@ -484,11 +484,6 @@ impl Simulation {
         self.tally.space_percent_max = 0;
     }
 
-    /// Whether a key is there.
-    pub fn is_live(&self, key: u32) -> bool {
-        self.live[key as usize]
-    }
-
     /// What the store has come to.
     pub fn tally(&self) -> Tally {
         let hidden_bytes = Survey::new(&self.version).hidden_bytes;

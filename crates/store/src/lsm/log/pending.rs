@@ -104,7 +104,7 @@ impl Pending {
         self.count = 0;
     }
 
-    /// So much of a segment is on stable storage.
+    /// Notes how much of a segment is on stable storage.
     pub(crate) fn flushed(&mut self, identity: &Identity, flushed: u64) {
         self.shared.store(FLUSHED_OFFSET, &flushed_bytes(identity, flushed));
     }

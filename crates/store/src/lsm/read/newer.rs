@@ -137,7 +137,7 @@ impl Newer {
 }
 
 /// The next key before `to` of which there is an entry that is newer than `after`, but not than
-/// `at`; the merge then stands behind it.
+/// `at`; the merge then stands after it.
 fn newer_key(merge: &mut Merge, (after, at): (u64, u64), to: &[u8]) -> Result<Option<Vec<u8>>> {
     loop {
         let Some(entry) = merge.entry().filter(|entry| entry.key < to) else { return Ok(None) };

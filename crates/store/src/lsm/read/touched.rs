@@ -1,5 +1,5 @@
-//! Which keys commits have touched, as the log says it: for those who follow a store from one
-//! commit to a later one. Where the log is not there any more, or says too much to be kept in
+//! Which keys commits have touched, as the log says it: for followers, which go from one commit
+//! to a later one. Where the log is not there any more, or says too much to be kept in
 //! memory, the tables say it (`newer`).
 
 use crate::Result;

@@ -1,6 +1,6 @@
-//! The data blocks of a table that the cache has, by their numbers: who knows the number of a block
-//! need not look it up. A block leaves together with the cache's own reference to it, so nothing is
-//! kept here that the cache does not count.
+//! The data blocks of a table that the cache has, by their numbers: a block whose number is known
+//! need not be looked up. A block leaves together with the cache's own reference to it, so nothing
+//! is kept here that the cache does not count.
 
 use std::sync::Arc;
 

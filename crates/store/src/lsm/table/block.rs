@@ -150,7 +150,7 @@ pub(crate) struct Spot {
     pub(crate) is_key: bool,
     /// Where it begins.
     start: usize,
-    /// Its key is so many bytes of the one that was sought, and these.
+    /// Its key begins with this many bytes of the one that was sought; `rest` is the other part.
     shared: usize,
     rest: Range<usize>,
     value: Range<usize>,

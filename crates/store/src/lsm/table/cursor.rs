@@ -128,7 +128,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Enters a block from the one before it, or behind it.
+    /// Enters a block from the one before it, or from the one after it.
     fn enter(&mut self, forward: bool) -> Result<()> {
         let Some((_, block)) = &self.block else { return Ok(()) };
         if Arc::get_mut(&mut self.rows).is_none() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::os::sim::{Config, SimSystem};
-use crate::os::{DataFile, Open, RealSystem, System};
+use crate::os::{Access, DataFile, Open, RealSystem, System};
 
 /// Set in a child process that may not have rings.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -195,8 +195,8 @@ impl DataFile for Slow {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
-    fn map(&self, reserve: u64) -> io::Result<Option<crate::os::Map>> {
-        self.file.map(reserve)
+    fn map(&self, reserve: u64, access: Access) -> io::Result<Option<crate::os::Map>> {
+        self.file.map(reserve, access)
     }
     fn uptime_evidence(&self) -> Option<[u8; 24]> {
         self.file.uptime_evidence()

@@ -18,7 +18,7 @@ use super::memory::{
     FIXED_LEN, FULL_LEN, Fixed, Memory, ONLY_READS, PROCESSES, Process, Reader, SLOTS_MAX,
 };
 use super::process::{self, Care, Identity, Token};
-use super::{Backing, Table};
+use super::{Backing, SharedLock};
 use crate::identify::LOCK as MAGIC;
 use crate::sync::Mutex;
 
@@ -49,7 +49,7 @@ const ALIVE: u64 = 1 << 30;
 ///
 /// A read-only opener that may not write or make the file is a [`guest`], and so is one that finds
 /// guests there.
-pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
+pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<SharedLock> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
     let mut tries = 0;
     let file = loop {
@@ -89,14 +89,14 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     let memory = Memory::of_file(file.as_fd())?;
     let (this, token) = (process::this(), Token::of_this());
     let backing = Box::new(LockFile { file, growing: Mutex::new(()), this, token });
-    Table::join_for(memory, backing, if read_only { ONLY_READS } else { 0 })
+    SharedLock::join_for(memory, backing, if read_only { ONLY_READS } else { 0 })
 }
 
 /// Removes a lock file whose users have a data file open that is no longer there, if that
 /// `is_gone`: from now on openers share another one. False if it stays.
 ///
 /// The file is locked as by an opener meanwhile. So nobody makes the data file at the same time,
-/// and whoever waits to open finds out that it opened a file that was removed.
+/// and a process that waits to open it finds out that it opened a file that was removed.
 pub(in super::super) fn discard(path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
     let file = match calls::open_regular(path, OFlags::RDWR | OFlags::NOFOLLOW, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -115,7 +115,7 @@ pub(in super::super) fn discard(path: &Path, is_gone: &dyn Fn() -> bool) -> io::
 /// write have the store open, and later openers wait until it has closed the store, as they wait
 /// for another opener. Without a lock file no other process can be known; a store in such a place
 /// is assumed to be written by no process.
-pub(super) fn guest(path: &Path) -> io::Result<Table> {
+pub(super) fn guest(path: &Path) -> io::Result<SharedLock> {
     let file = match calls::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) if is_denied(&error) => {
@@ -137,7 +137,7 @@ pub(super) fn guest(path: &Path) -> io::Result<Table> {
     }
     let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
     let alone = Alone { memory: memory.clone(), slots, token: Token::of_this(), _guard: guard };
-    Table::join(memory, Box::new(alone))
+    SharedLock::join(memory, Box::new(alone))
 }
 
 /// Whether one of the processes that have the store open may write.

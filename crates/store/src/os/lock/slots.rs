@@ -1,14 +1,14 @@
-//! The reader slots of a table: taking one, freeing what the dead left, and who pins what.
+//! The reader slots of a table: taking one, freeing what dead processes left, and which
+//! slot pins what.
 
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::super::shared_lock::ReaderSlot;
-use super::Table;
 use super::memory::{NOTHING, PROCESSES, Reader, SLOTS_MAX};
 use super::process::Care;
+use super::{ReaderSlot, SharedLock};
 
-impl Table {
+impl SharedLock {
     /// How many slots have been in use so far; all of them can be touched.
     pub(super) fn used(&self) -> u32 {
         let used = self.fixed().header.used.load(Ordering::SeqCst);
@@ -79,7 +79,7 @@ impl Table {
         if let Some(slot) = found.or_else(|| self.take_in(0..self.used())) {
             return Ok(slot);
         }
-        self.all_readers();
+        self.readers();
         loop {
             if let Some(slot) = self.take_in(0..self.used()).or_else(|| self.take_unused()) {
                 return Ok(slot);
@@ -93,8 +93,9 @@ impl Table {
         }
     }
 
-    /// All slots of live owners that pin something; and how many of dead ones were freed.
-    pub(super) fn all_readers(&self) -> (Vec<ReaderSlot>, usize) {
+    /// All slots of live processes that pin something now. Slots of dead processes are freed on
+    /// the way; the number of those is the second result.
+    pub(crate) fn readers(&self) -> (Vec<ReaderSlot>, usize) {
         let mut found = Vec::new();
         let mut freed = 0;
         let mut seen = Seen::new();
@@ -122,8 +123,9 @@ impl Table {
         (found, freed)
     }
 
-    /// Calls `f` with what the slots of live owners pin, and frees those of dead ones.
-    pub(super) fn each_pinned(&self, f: &mut dyn FnMut(u64)) {
+    /// Calls `f` with every pinned snapshot of a live process, cheaply (no allocation). Slots of
+    /// dead processes are freed on the way.
+    pub(crate) fn for_each_pinned(&self, mut f: impl FnMut(u64)) {
         let mut seen = Seen::new();
         for slot in 0..self.used() {
             let reader = self.reader(slot);

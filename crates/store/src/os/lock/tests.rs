@@ -22,7 +22,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn opened(path: &Path) -> Table {
+fn opened(path: &Path) -> SharedLock {
     let lock = open(path, false, 0o600).unwrap();
     lock.publish_opened();
     lock
@@ -263,7 +263,7 @@ fn one_that_dies_while_opening_lets_the_next_one_be_first() {
 }
 
 /// Takes the lock again and again, and ends if another process comes in while it has it.
-fn exclude(lock: &Table) -> ! {
+fn exclude(lock: &SharedLock) -> ! {
     let me = u64::from(std::process::id());
     loop {
         let slot = lock.take_slot().unwrap();
@@ -465,7 +465,7 @@ fn hostile_contents_do_no_harm() {
     assert_eq!(lock.readers().0.len(), 0);
 }
 
-fn use_everything(lock: &Table) {
+fn use_everything(lock: &SharedLock) {
     let _ = lock.lock_writer(Some(Duration::from_millis(1))).unwrap();
     let _ = lock.writer_is_wanted();
     lock.unlock_writer();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::file::{DataFile, Map, Shared};
+use super::super::file::{Access, DataFile, Map, Shared};
 use super::super::unix::evidence::mix;
 use super::fault::{Fault, Kept, Operation};
 use super::image::Event;
@@ -121,7 +121,7 @@ impl DataFile for SimFile {
         Ok(())
     }
 
-    fn map(&self, _reserve: u64) -> io::Result<Option<Map>> {
+    fn map(&self, _reserve: u64, _access: Access) -> io::Result<Option<Map>> {
         let mut state = self.system.begin(Operation::Map)?;
         Ok(self.system.machine.config.map.then(|| state.memory(self.file).map()))
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, PoisonError};
 
 use super::super::lock::memory::{self, Memory, PROCESSES, SLOTS_MAX};
 use super::super::lock::process::{self, Care, Identity};
-use super::super::lock::{Backing, Table};
+use super::super::lock::{Backing, SharedLock};
 use super::fault::Operation;
 use super::machine::{Process, SimSystem};
 use crate::sync::atomic::AtomicU32;
@@ -100,10 +100,10 @@ impl Drop for LockFile {
 }
 
 /// Joins the processes that have the lock file open.
-pub(super) fn open(file: Arc<LockFile>, system: &SimSystem) -> io::Result<Table> {
+pub(super) fn open(file: Arc<LockFile>, system: &SimSystem) -> io::Result<SharedLock> {
     file.begin_opening(&system.process);
     let opener = Opener { file: file.clone(), system: system.clone() };
-    let table = Table::join(file.memory.clone(), Box::new(opener));
+    let table = SharedLock::join(file.memory.clone(), Box::new(opener));
     table.inspect_err(|_| file.end_opening())
 }
 

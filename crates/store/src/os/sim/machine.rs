@@ -90,7 +90,6 @@ pub(super) struct State {
     pub(super) held: BTreeMap<PathBuf, Vec<Arc<Holder>>>,
     pub(super) faults: Faults,
     pub(super) capacity: Option<u64>,
-    pub(super) events: u64,
     /// How often the disk was told to begin writing.
     pub(super) writebacks: u64,
     pub(super) recorder: Option<Recorder>,
@@ -144,7 +143,6 @@ impl State {
             held: BTreeMap::new(),
             faults: Faults::new(seed),
             capacity: config.capacity,
-            events: 0,
             writebacks: 0,
             recorder: None,
         }
@@ -153,7 +151,6 @@ impl State {
     /// Notes what happens to the disk.
     pub(super) fn note(&mut self, event: Event) {
         self.image.apply(&event);
-        self.events += 1;
         if let Some(recorder) = &mut self.recorder {
             recorder.log.push(event);
         }

@@ -50,7 +50,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::file::DataFile;
-use super::shared_lock::SharedLock;
+use super::lock::SharedLock;
 use super::system::{Open, System, random};
 use super::unix::evidence::mix;
 use crate::sync::Mutex;
@@ -134,12 +134,6 @@ impl SimSystem {
     /// A boot seed unlike this machine's own.
     fn next_boot(&self, seed: u64) -> u64 {
         self.machine.boot ^ mix(seed | 1)
-    }
-
-    /// How many changes reached the disk's queue so far: writes, changes of length, syncs, names,
-    /// marks.
-    pub fn op_count(&self) -> u64 {
-        self.state().events
     }
 
     /// How often the disk was told to begin writing something before its flush.
@@ -351,12 +345,7 @@ impl System for SimSystem {
         Ok(Arc::new(SimFile::new(self, file, how != Open::Read)))
     }
 
-    fn open_lock(
-        &self,
-        path: &Path,
-        _read_only: bool,
-        _mode: u32,
-    ) -> io::Result<Arc<dyn SharedLock>> {
+    fn open_lock(&self, path: &Path, _read_only: bool, _mode: u32) -> io::Result<Arc<SharedLock>> {
         let mut state = self.begin(Operation::Open)?;
         let lock = match state.locks.get(path) {
             Some(lock) => lock.clone(),

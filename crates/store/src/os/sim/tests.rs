@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::os::Access;
 
 const PATH: &str = "/d/file";
 
@@ -240,13 +241,13 @@ fn a_full_disk_takes_what_fits() {
 #[test]
 fn the_map_follows_the_file() {
     let (_, file) = new_file(Config::default());
-    let map = file.map(1 << 40).unwrap().unwrap();
+    let map = file.map(1 << 40, Access::Read).unwrap().unwrap();
     write(&file, 5000, b"hello");
-    assert_eq!(map.base, file.map(1 << 40).unwrap().unwrap().base);
+    assert_eq!(map.base, file.map(1 << 40, Access::Read).unwrap().unwrap().base);
     assert_eq!(map.reserved, Config::default().reserve);
     assert_eq!(memory::bytes_of(&map, 5000, 5), b"hello");
     let (_, unmapped) = new_file(Config { map: false, ..Config::default() });
-    assert!(unmapped.map(1 << 40).unwrap().is_none());
+    assert!(unmapped.map(1 << 40, Access::Read).unwrap().is_none());
     let small = Config { reserve: 1 << 20, ..Config::default() };
     assert!(new_file(small).1.set_len((1 << 20) + 1).is_err());
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{self, OFlags};
 
-use super::super::file::{DataFile, Map, Shared};
+use super::super::file::{Access, DataFile, Map, Shared};
 use super::super::map;
 use super::calls::{
     WRITE_MAX, again, check_limit, file_len, fill_holes, len_of, read_all, read_some, sync,
@@ -160,13 +160,8 @@ impl DataFile for RealFile {
         Ok(())
     }
 
-    fn map(&self, reserve: u64) -> io::Result<Option<Map>> {
-        map::reserve(self.file.as_fd(), self.len()?, reserve, map::Access::Read)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
-        map::reserve(self.file.as_fd(), self.len()?, reserve, map::Access::Private)
+    fn map(&self, reserve: u64, access: Access) -> io::Result<Option<Map>> {
+        map::reserve(self.file.as_fd(), self.len()?, reserve, access)
     }
 
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {

@@ -188,6 +188,7 @@ fn a_boot_identity_is_read_strictly() {
 
 #[test]
 fn byte_locks_belong_to_the_open_file() {
+    let _no_children = crate::os::children::none();
     let folder = tempfile::tempdir().unwrap();
     let (path, _file) = create(&folder);
     let [one, two] = [(); 2].map(|()| open_regular(&path, OFlags::RDWR, 0).unwrap());

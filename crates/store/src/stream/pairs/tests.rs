@@ -108,7 +108,7 @@ fn a_stream_holds_no_more_pages_than_it_may() {
         assert!(most < pages + u64::from(KEYS) / 20 + 20, "{pages}: {most}");
         assert!((1..=KEYS / 20).contains(&renewed), "{pages}: {renewed}");
     }
-    // So many are never held.
+    // That many are never held.
     let scan = scan.clone().renewal(Renewal::never().pages(100_000));
     assert_eq!(read(&store, scan.pairs(&store).unwrap(), 20).1, 0);
     // Pages that others hold do not count.

@@ -28,7 +28,7 @@ impl Layout {
         }
     }
 
-    /// What the ends of so many values take.
+    /// How many bytes the ends of `count` values take.
     #[inline(always)]
     pub(crate) fn ends_len(self, count: usize) -> usize {
         match self {

@@ -83,7 +83,7 @@ pub(crate) fn prefix_len(key: u32, value: u32, long_key: bool, long_value: bool)
     if needed > 0 && is_eight { 8 } else { needed }
 }
 
-/// What a record of so many bytes takes in an ALIGNED leaf: never nothing, so that no two records
+/// What a record of `len` bytes takes in an ALIGNED leaf: never nothing, so that no two records
 /// begin at the same place.
 #[inline(always)]
 pub(crate) fn padded(len: usize) -> usize {

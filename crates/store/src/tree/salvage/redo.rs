@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Old, has_catalog};
-use crate::os::{DataFile, Map, Open, RealSystem, System};
+use crate::os::{Access, DataFile, Map, Open, RealSystem, System};
 use crate::sync::{Mutex, locked};
 use crate::tree::log::replay::{followed, redo, redo_rest};
 use crate::tree::meta::{Kind, LogPlace, Meta};
@@ -77,7 +77,7 @@ impl DataFile for Layered {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn map(&self, _: u64) -> io::Result<Option<Map>> {
+    fn map(&self, _: u64, _: Access) -> io::Result<Option<Map>> {
         Ok(None)
     }
 

@@ -65,7 +65,7 @@ pub(crate) struct Inner {
     pub(crate) hints: Hints,
     readers: Mutex<Readers>,
     poison: OnceLock<String>,
-    pub(crate) lock: Arc<dyn SharedLock>,
+    pub(crate) lock: Arc<SharedLock>,
     /// What ends the store's entry in the list of open files. Last, so that a new opening of the
     /// file begins when everything above is closed.
     pub(crate) registered: OnceLock<Box<dyn Send + Sync>>,
@@ -94,7 +94,7 @@ impl Inner {
         options: Builder,
         paths: Paths,
         pages: Arc<PageFile>,
-        lock: Arc<dyn SharedLock>,
+        lock: Arc<SharedLock>,
         newest: SnapshotMeta,
     ) -> Self {
         let unsynced = options.durability != Durability::Durable;
@@ -290,7 +290,7 @@ impl Inner {
     /// Adds the snapshots whose pages must not be written to a list, but for those of the pins.
     pub(crate) fn add_protected(&self, protected: &mut Vec<u64>) {
         protected.extend([self.latest_number(), self.durable_number()]);
-        self.lock.for_each_pinned(&mut |snapshot| protected.push(snapshot));
+        self.lock.for_each_pinned(|snapshot| protected.push(snapshot));
     }
 
     /// The store's own bytes, as its meta records have them.

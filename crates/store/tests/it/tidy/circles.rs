@@ -27,7 +27,7 @@ const TREE: &[&[&str]] = &[
     &["free", "image", "spill", "state"],
     &["cursor", "range", "snapshot"],
     &["combine", "commit", "flush", "group", "log", "registry", "store", "txn", "txn_read"],
-    &["cursor/ahead", "cursor/write"],
+    &["any_txn", "cursor/ahead", "cursor/write"],
     &["check", "compact", "copy", "diff", "open", "pins", "salvage", "stat", "typed"],
 ];
 

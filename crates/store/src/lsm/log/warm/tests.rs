@@ -4,7 +4,7 @@ use std::io;
 
 use super::*;
 use crate::lsm::files::cached::Cached as Block;
-use crate::os::Map;
+use crate::os::{Access, Map};
 
 /// Files have this many bytes.
 const LEN: u64 = 1 << 20;
@@ -52,7 +52,7 @@ impl DataFile for Noted {
         unreachable!("nothing is cut")
     }
 
-    fn map(&self, _: u64) -> io::Result<Option<Map>> {
+    fn map(&self, _: u64, _: Access) -> io::Result<Option<Map>> {
         Ok(None)
     }
 

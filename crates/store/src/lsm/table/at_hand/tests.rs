@@ -42,7 +42,7 @@ fn a_block_leaves_with_the_caches_reference() {
     assert!(blocks.peek(key(0)).is_none());
     assert!(get(&at_hand, 0).is_none());
     assert_eq!(Arc::strong_count(&one), 1);
-    // Who still has it from the cache does not bring it back.
+    // A reader that still has it from the cache does not bring it back.
     at_hand.put(0, &one);
     assert!(get(&at_hand, 0).is_none());
 }

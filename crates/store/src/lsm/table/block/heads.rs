@@ -12,7 +12,7 @@ const COPY: usize = 24;
 /// There are this many marks at most: one for each entry of a block where that is enough, else for
 /// every second one, and so on.
 const MANY: usize = 48;
-/// So many bytes of a key count, after those that all keys begin with.
+/// How many bytes of a key count, after those that all keys begin with.
 const BYTES: usize = size_of::<i32>();
 
 /// What all keys of a block begin with.
@@ -231,8 +231,8 @@ mod tests {
         Block::open(builder.finish(3, 77), 3, 77).unwrap()
     }
 
-    /// The search begins behind the last marked key that, cut to a few bytes, is before the other
-    /// one: at the next entry, or behind the mark.
+    /// The search begins after the last marked key that, cut to a few bytes, is before the other
+    /// one: at the next entry, or after the mark.
     #[test]
     fn the_search_begins_where_that_in_a_list_does() {
         let mut state = 5_u64;

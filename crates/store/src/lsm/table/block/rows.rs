@@ -8,7 +8,7 @@ use crate::lsm::entry::{Entry, Kind, order};
 
 /// The keys of a block are put together if they do not take more bytes than this.
 const KEYS_BYTES_MAX: usize = 1 << 16;
-/// So many bytes are copied at once; there is as much room after the keys.
+/// How many bytes are copied at once; there is as much room after the keys.
 const PIECE: usize = 32;
 
 /// The entries of a block.
