@@ -141,9 +141,9 @@ pub(crate) fn kind_of(path: &Path) -> Option<FileKind> {
     hedgerow::identify(path).ok().flatten()
 }
 
-/// Opens a store. All connections of a process share it, those that only read and those that write,
-/// in whatever order they come: so it is opened for writing wherever that is possible, and C lets no
-/// connection write that may not.
+/// Opens a store. All connections of a process share it, those that only read and those that
+/// write, in whatever order they come: so it is opened for writing wherever that is possible, and C
+/// lets no connection write that may not.
 fn open_store(path: &Path, mode: Mode) -> hedgerow::Result<Store> {
     let builder = Store::builder().file_mode(0o644);
     #[cfg(test)]
