@@ -135,6 +135,11 @@ lmdb_go() {
     chmod -R u+w "$work/go/source"
     rm "$work/go/source/lmdb/mdb.c" "$work/go/source/lmdb/midl.c"
     sed -i '0,/^#cgo/s//#cgo LDFLAGS: -llmdb\n&/' "$work/go/source/lmdb/lmdb.go"
+    # TestResize relies on the limit of 1 MiB that LMDB has where a program sets none. Here there is
+    # none then (docs/lmdb-compat.md), so that it is set.
+    (cd "$work/go/source/exp/lmdbsync" &&
+        sed -i 's/^\(.*\)err = env.Open(.*path, 0, 0644)/\1env.SetMapSize(1 << 20)\n&/' \
+            testresize_test.go testresize/main.go)
     (cd "$work/go/source" && CGO_LDFLAGS="-L$work/lib" go test -c -o "$work/go/bin/" \
         ./lmdb ./lmdbscan ./exp/lmdbsync) > "$work/go.log" 2>&1 ||
         { tail -n 20 "$work/go.log"; failures=$((failures + 1)); return; }
