@@ -4,7 +4,8 @@
 #
 #     PROFILE=dev sh crates/sqlite/tests/programs.sh
 #
-# Needs cc, python3 with its module sqlite3, and Debian's package sqlite3. PYTHON is another Python.
+# Needs cc, python3 with its module sqlite3, and Debian's package sqlite3; runs Subversion if it is
+# installed. PYTHON is another Python.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -85,5 +86,50 @@ threads = [threading.Thread(target=add) for _ in range(4)]
 assert store.execute("select count(*) from u where x>=1000").fetchone() == (80,)
 assert store.execute("pragma integrity_check").fetchone() == ("ok",)
 PYTHON
+
+# What a working copy of Subversion's tells of itself after changes of every kind; its database is
+# made by the engine $1.
+working_copies() {
+	rm -rf "$folder/svn"
+	mkdir "$folder/svn"
+	(
+		export HEDGEROW_SQLITE_ENGINE="$1"
+		cd "$folder/svn"
+		base=file://$PWD/base
+		svnadmin create base
+		svn -q checkout "$base" one
+		cd one
+		for i in $(seq 200); do
+			mkdir -p "d$((i % 10))"
+			echo "line $i" >"d$((i % 10))/f$i"
+		done
+		svn -q add d*
+		svn -q commit -m one
+		echo more >>d5/f5
+		svn -q mv d1 e1
+		svn -q rm d2
+		svn -q propset name value d3
+		svn status | sort
+		svn -q commit -m two
+		svn -q checkout "$base" ../two
+		echo other >>../two/d3/f3
+		svn -q commit -m three ../two
+		svn -q update
+		svn cleanup
+		svn info --show-item revision
+		svn list -R
+		cat d3/f3
+		svn propget name d3
+	)
+}
+if command -v svnadmin >/dev/null; then
+	echo "Subversion"
+	working_copies sqlite >"$folder/svn.sqlite"
+	working_copies hedgerow >"$folder/svn.hedgerow"
+	expect "working copy" "$(head -c 8 "$folder/svn/one/.svn/wc.db")" HEDGEROW
+	cmp "$folder/svn.sqlite" "$folder/svn.hedgerow" || fail "Subversion's working copies differ"
+else
+	echo "Subversion: not installed"
+fi
 
 echo "0 failed"

@@ -113,7 +113,7 @@ pub(super) fn short_len(key: u32, value: u32) -> u32 {
     if len == 0 { 2 } else { len }
 }
 
-/// How many bytes [`Page::key_ahead`] gives.
+/// How many bytes of a key a comparison may be given ahead.
 pub const AHEAD: usize = 24;
 
 impl Form {
