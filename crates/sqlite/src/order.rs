@@ -132,6 +132,12 @@ fn short_number(record: &[u8]) -> Option<i64> {
             (u64::from(u32::from_be_bytes(*front)) << 32 | back, record.len() as u64)
         }
     };
+    number_in(front, len)
+}
+
+/// The same, of the first eight bytes of a record, of which it has `len`.
+#[inline(always)]
+fn number_in(front: u64, len: u64) -> Option<i64> {
     let (header, kind) = (front >> 56, front >> 48 & 0xFF);
     if kind.wrapping_sub(1) >= 4 || header + kind > len {
         return None;
@@ -344,12 +350,7 @@ impl Probing for Text<'_> {
 /// bytes among the first eight. In a record that ends before, which is damaged, it is any number.
 #[inline(always)]
 fn number_ahead(ahead: &[u8; AHEAD]) -> Option<i64> {
-    let front = u64::from_be_bytes(*ahead.first_chunk()?);
-    let (header, kind) = (front >> 56, front >> 48 & 0xFF);
-    if kind.wrapping_sub(1) >= 4 || header + kind > 8 {
-        return None;
-    }
-    Some((front << (8 * header)).cast_signed() >> (64 - 8 * kind))
+    number_in(u64::from_be_bytes(*ahead.first_chunk()?), 8)
 }
 
 /// The front of a text that is looked for, as numbers that order like it.
