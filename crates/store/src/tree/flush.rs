@@ -132,9 +132,9 @@ impl Inner {
 
     /// When the store is closed: notes that the pages of the newest commit are on the disk, and
     /// that no record of the log follows it, so that the next opening need not read them. The copy
-    /// of the record is published where there is a log, because others may have the store open and
-    /// go on with that; else it needs no flush: if it does not reach the disk, the original is
-    /// there.
+    /// of the record needs no flush: the original stays the durable one, so that it is there if the
+    /// copy does not reach the disk. The copy is published, because others may have the store open:
+    /// what they commit must not follow the original in a log that the copy calls shut.
     pub(crate) fn note_clean_close(&self) -> Result<()> {
         let newest = self.newest()?;
         let flushed = newest.meta.txn == self.durable_number();
@@ -152,12 +152,7 @@ impl Inner {
         let meta = Meta { kind: Kind::Flushed, log, ..newest.meta.clone() };
         let slot = self.free_slot();
         write_meta(self, &meta, slot, &mut self.pages.new_buffer()?)?;
-        if shuts {
-            self.flush()?;
-            announce(self, SnapshotMeta { meta, slot }, true);
-        } else {
-            self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
-        }
+        announce(self, SnapshotMeta { meta, slot }, false);
         Ok(())
     }
 

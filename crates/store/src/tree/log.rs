@@ -28,7 +28,8 @@
 //!    in the meta record is not *chained* then): its pages are flushed, and it becomes D.
 //! 3. Records after D are overwritten only when a newer commit is durable.
 //! 4. Records follow D only if D's meta record says that they may (it is *open*). A clean close
-//!    leaves it shut, so that an opening needs no look at the log.
+//!    adds a copy of it that is shut, so that an opening needs no look at the log; the next durable
+//!    commit is then flushed, whether the copy has reached the disk or not.
 //! 5. What a writer that died left after the newest commit is removed before anything is written
 //!    ([`cut_tail`]): a commit that was never seen must not come back after others were made.
 
@@ -47,7 +48,7 @@ use super::store::Inner;
 use super::words::{DIRTY, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, slot_of};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
-use crate::coding::{put_u32, put_u64};
+use crate::coding::{put_u32, put_u64, u64_at};
 use crate::sync::locked;
 use crate::{Error, Result};
 use delta::put_delta;
@@ -236,7 +237,8 @@ fn prepare(
     let newest = store.newest()?;
     let (place, durable) = (newest.meta.log, durable_place(store)?);
     let (Some(place), Some(durable)) = (place, durable) else { return Ok(None) };
-    if !place.chained || !durable.open || durable.run != place.run {
+    let follows = place.chained && place.open && durable.open && durable.run == place.run;
+    if !follows {
         return Ok(None);
     }
     let page_size = state.pages.page_size() as u64;
@@ -487,7 +489,8 @@ fn fill_with_zeros(store: &Inner, run: Run) -> Result<()> {
 }
 
 /// Removes a record after that of the newest commit: it is of a writer that died before it
-/// published. The caller has the writer's lock.
+/// published. The caller has the writer's lock, and has flushed the file, so that the disk has the
+/// heads that are read here.
 pub(crate) fn cut_tail(store: &Inner) -> Result<()> {
     let Some(place) = store.newest()?.meta.log else { return Ok(()) };
     let page_size = store.pages.page_size() as u64;
@@ -495,8 +498,15 @@ pub(crate) fn cut_tail(store: &Inner) -> Result<()> {
     let first = durable_place(store)?.map_or(place.at, |durable| durable.at);
     for at in [place.at, place.next_round(page_size)] {
         let is_free = at + RECORD_ALIGN - first.min(at) <= place.ring_bytes(page_size);
-        if is_free {
-            store.write_durably(&zeros, place.offset(at, page_size), &mut || ())?;
+        let mut head = [0; header::ENTRIES_OFFSET];
+        let offset = place.offset(at, page_size);
+        let read = store.pages.file.read_at(&mut head, offset);
+        read.map_err(|e| Error::io("read the log of", &store.pages.path, e))?;
+        // What an earlier round of the ring left names another place.
+        let is_record = u64_at(&head, header::MAGIC_OFFSET) == header::MAGIC
+            && u64_at(&head, header::PLACE_OFFSET) == at;
+        if is_free && is_record {
+            store.write_durably(&zeros, offset, &mut || ())?;
         }
     }
     Ok(())

@@ -24,7 +24,7 @@
 
 use std::path::Path;
 
-use super::meta::{Kind, META_LEN, Meta, Refusal};
+use super::meta::{Kind, LogPlace, META_LEN, Meta, Refusal};
 use super::page_ref::Run;
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
@@ -70,8 +70,10 @@ pub(crate) fn choose(
 ) -> Option<Choice> {
     let mut candidates: Vec<(u32, &Meta)> =
         (0..).zip(metas).filter_map(|(slot, meta)| Some((slot, meta.as_ref()?))).collect();
-    // Of two records of one commit the flushed one is a later copy of the other.
-    let rank = |meta: &Meta| (meta.txn, meta.kind == Kind::Flushed);
+    // Of two records of one commit the flushed one is a later copy of the other, and of two flushed
+    // ones that which shuts the log.
+    let shuts = |meta: &Meta| meta.log.is_some_and(|place| !place.open);
+    let rank = |meta: &Meta| (meta.txn, meta.kind == Kind::Flushed, shuts(meta));
     candidates.sort_by_key(|(_, meta)| std::cmp::Reverse(rank(meta)));
     let mut latest = None;
     for (slot, meta) in &candidates {
@@ -96,13 +98,16 @@ pub(crate) fn choose(
     None
 }
 
-/// Whether one record is the copy of the other that was made when the store was closed. Where there
-/// is a log the copy is flushed, and the original no longer counts.
+/// Whether one record is the copy of the other, durable one that was made when the store was closed:
+/// it is flushed where the original was of one flush, and it shuts the log where that was open.
 fn is_copy(copy: &Meta, original: &Meta) -> bool {
-    copy.txn == original.txn
-        && copy.kind == Kind::Flushed
-        && matches!(original.kind, Kind::OneFlush { .. })
-        && copy.log.is_none()
+    let is_later = match original.kind {
+        Kind::OneFlush { .. } => true,
+        Kind::Flushed => copy.log != original.log,
+        Kind::Unsynced { .. } => false,
+    };
+    let shut = original.log.map(|place| LogPlace { open: false, ..place });
+    is_later && copy.txn == original.txn && copy.kind == Kind::Flushed && copy.log == shut
 }
 
 /// Whether the file is as a process left it that closed the store and was the last one: then

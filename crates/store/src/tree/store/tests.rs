@@ -300,18 +300,29 @@ fn a_process_that_dies_loses_no_commit_and_leaves_no_record_behind() {
 }
 
 /// A process ends at any point of opening, committing and closing; the next one commits, and the
-/// power fails at any point of that.
-#[test]
-fn the_power_fails_at_any_point_after_a_process_has_ended_at_any_point() {
+/// power fails at any point of that. Answers how many commits went to the log.
+fn power_fails_after_an_end(
+    opened: impl Fn(&SimSystem) -> Store,
+    commits: &[&[Durability]],
+    (filled, changed): ((u64, u64), (u64, u64)),
+) -> usize {
     let system = SimSystem::new(7, Config::default());
     let (mut model, mut random) = (Model::new(), Random(7));
-    drop(created(&system));
-    let mut states = vec![model.clone()];
+    let store = created(&system);
+    commit(&store, Durability::Durable, &mut model, &mut random, filled);
+    drop(store);
+    let (mut states, mut logged) = (vec![model.clone()], 0);
     system.record(true);
-    for durability in [Durability::Durable, Durability::None, Durability::Durable] {
+    for durabilities in commits {
         let store = opened(&system);
-        commit(&store, durability, &mut model, &mut random, (6, 100));
-        states.push(model.clone());
+        for durability in *durabilities {
+            commit(&store, *durability, &mut model, &mut random, changed);
+            logged += usize::from(store.inner.is_newest_in_log().unwrap());
+            states.push(model.clone());
+            if *durability == Durability::Durable {
+                system.mark(states.len() as u64 - 1);
+            }
+        }
         drop(store);
         system.mark(states.len() as u64 - 1);
     }
@@ -323,7 +334,7 @@ fn the_power_fails_at_any_point_after_a_process_has_ended_at_any_point() {
         let mut model = newest_content(&store);
         let found = states.iter().rposition(|state| *state == model);
         assert!(found >= Some(durable), "ended at {end}: {found:?}, durable {durable}");
-        commit(&store, Durability::Durable, &mut model, &mut Random(end as u64), (6, 100));
+        commit(&store, Durability::Durable, &mut model, &mut Random(end as u64), changed);
         next.mark(1);
         drop(store);
         for draw in 0..(next.recorded() + 1) * 20 {
@@ -335,6 +346,22 @@ fn the_power_fails_at_any_point_after_a_process_has_ended_at_any_point() {
             assert!(is_kept, "ended at {end}, cut {cut} {mode:?}: {before:?}, durable {durable}");
         }
     }
+    logged
+}
+
+#[test]
+fn the_power_fails_at_any_point_after_a_process_has_ended_at_any_point() {
+    use Durability::{Durable, None};
+    power_fails_after_an_end(opened, &[&[Durable], &[None], &[Durable]], ((1, 100), (6, 100)));
+}
+
+#[test]
+fn the_same_where_there_is_a_log() {
+    use Durability::{Durable, None};
+    let with_log = |system: &SimSystem| builder(system).log_size(64 << 10).open(PATH).unwrap();
+    let commits: &[&[Durability]] = &[&[Durable; 4], &[Durable], &[Durable, Durable], &[None]];
+    let logged = power_fails_after_an_end(with_log, commits, ((2000, 3000), (6, 3000)));
+    assert!(logged >= 2, "{logged}");
 }
 
 #[test]
@@ -348,6 +375,22 @@ fn the_first_commit_after_a_clean_close_takes_one_flush() {
         let before = process.calls(Operation::Sync);
         commit(&store, Durability::Durable, &mut model.clone(), &mut random, (6, 100));
         assert_eq!(process.calls(Operation::Sync) - before, expected);
+    }
+    // The same with a log, which the first commit after a close does not go to.
+    let with_log = |system: &SimSystem| builder(system).log_size(64 << 10).open(PATH).unwrap();
+    for counts in [&[2000, 6][..], &[6]] {
+        let store = with_log(&system);
+        for n in counts {
+            commit(&store, Durability::Durable, &mut model, &mut random, (*n, 3000));
+        }
+    }
+    for process in [system.process(), system.killed_copy()] {
+        let store = with_log(&process);
+        assert!(store.inner.newest().unwrap().meta.log.is_some());
+        let before = process.calls(Operation::Sync);
+        commit(&store, Durability::Durable, &mut model.clone(), &mut random, (6, 100));
+        drop(store);
+        assert_eq!(process.calls(Operation::Sync) - before, 1);
     }
     // Without a close, what the process wrote is flushed first.
     let store = opened(&system);
