@@ -256,7 +256,10 @@ impl Conn {
         self.savepoints.clear();
         self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
         self.turn_over();
-        self.meta = Some(load_meta(&txn)?);
+        // What was read is of the same commit.
+        if base.is_none() || self.meta.is_none() {
+            self.meta = Some(load_meta(&txn)?);
+        }
         self.note_commit(newest);
         match std::mem::replace(&mut self.body, Body::Write(Box::new(txn))) {
             Body::Read(reader) => self.readers.held = Some(reader),

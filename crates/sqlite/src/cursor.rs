@@ -491,14 +491,15 @@ impl Position {
             (Kind::Off, 0) => data,
             _ => sums.row(kind, rowid, data, zeros),
         };
-        let put = match &mut self.cursor {
-            // The row under the cursor is replaced where it stands.
-            Some((_, cursor)) if zeros == 0 && cursor.last_key() == key && cursor.is_here(txn) => {
-                match cursor.has_value(txn, value) {
-                    true => Ok(()),
-                    false => cursor.put_current(txn, value),
-                }
-            }
+        // The row under the cursor is replaced where it stands.
+        if let Some((_, cursor)) = &mut self.cursor
+            && zeros == 0
+            && cursor.last_key() == key
+            && cursor.put_if_here(txn, value).map_err(|e| code_of(&e))?
+        {
+            return Ok(());
+        }
+        let put = match &self.cursor {
             Some((_, cursor)) if txn.put_at_end(table, &key, value) => {
                 self.last = Some((rowid, cursor.last_change(txn)));
                 Ok(())

@@ -235,10 +235,10 @@ fn prepare(
     bytes: &mut Vec<u8>,
 ) -> Result<Option<(u64, LogPlace)>> {
     let newest = store.newest()?;
-    let (place, durable) = (newest.meta.log, durable_place(store)?);
-    let (Some(place), Some(durable)) = (place, durable) else { return Ok(None) };
-    let follows = place.chained && place.open && durable.open && durable.run == place.run;
-    if !follows {
+    let follows = |place: &LogPlace| place.chained && place.open;
+    let Some(place) = newest.meta.log.filter(follows) else { return Ok(None) };
+    let Some(durable) = durable_place(store)? else { return Ok(None) };
+    if !durable.open || durable.run != place.run {
         return Ok(None);
     }
     let page_size = state.pages.page_size() as u64;

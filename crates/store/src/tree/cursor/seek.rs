@@ -6,15 +6,24 @@ use super::{Answer, Cursor, State};
 use crate::Result;
 use crate::tree::catalog::OpenTable;
 use crate::tree::insert::locate;
+use crate::tree::order::KeyOrder;
 use crate::tree::page::Page;
 use crate::tree::page::search::{Side, leaf_slot, leaf_slot_near, value_slot};
 use crate::tree::pages::Pages;
-use crate::tree::{Entry, Snapshot, rank};
+use crate::tree::{Entry, Snapshot, rank, search};
 
 /// After this many searches in vain near a cursor's place, keys are taken to be at random, and the
 /// next [`PAUSE`] searches do not look there.
 const STRAYED: u8 = 4;
 const PAUSE: u8 = 32;
+
+/// Whether a leaf begins with a key that was looked for in the leaf before it: the values of a key
+/// may begin there, and a custom order may take the separator for another key than the entry.
+#[cold]
+fn begins_with<P: Pages>(pages: &P, order: &KeyOrder, leaf: Page<'_>, key: &[u8]) -> Result<bool> {
+    let first = search::key_bytes(pages, &leaf.leaf_record(0))?;
+    Ok(order.compare_bytes(&first, key).is_eq())
+}
 
 impl Cursor {
     /// Moves to the first pair and gives it.
@@ -64,12 +73,7 @@ impl Cursor {
         let Some(exact) = self.seek_side(txn, table, key, Side::First, false)? else {
             return Ok(None);
         };
-        let Some(entry) = self.give(txn)? else { return Ok(None) };
-        // It may be the first one of the leaf after the one that was searched: of several values of
-        // a key, or where a custom order takes the separator for another key than the entry.
-        let order = &table.tree.form.keys;
-        let exact = exact || order.compare_bytes(&entry.key, key).is_eq();
-        Ok(Some((entry, exact)))
+        Ok(self.give(txn)?.map(|entry| (entry, exact)))
     }
 
     /// Moves to the first pair whose key is at or after `key`, or if there is none to the last one,
@@ -116,11 +120,7 @@ impl Cursor {
             None if self.path.depth == 0 => return Ok(None),
             None => self.stand_on_last(txn)?,
         };
-        let Some(entry) = self.give(txn)? else { return Ok(None) };
-        // See `seek_near`.
-        let order = &table.tree.form.keys;
-        let is_equal = seen.is_gt() && order.compare_bytes(&entry.key, key).is_eq();
-        Ok(Some((entry, if is_equal { Ordering::Equal } else { seen })))
+        Ok(self.give(txn)?.map(|entry| (entry, seen)))
     }
 
     /// Stands on the last pair of the leaf where a search has ended, after all entries.
@@ -341,8 +341,8 @@ impl Cursor {
     }
 
     /// Stands on the first pair at or after (`key`, `side`), or with `before` on the last one
-    /// before it, and says whether the key was found in the leaf that it would be in. `None` (and
-    /// the cursor is anywhere) if there is none.
+    /// before it, and says whether the key was found. `None` (and the cursor is anywhere) if there
+    /// is none.
     pub(super) fn seek_side<S: Snapshot>(
         &mut self,
         txn: &S,
@@ -353,7 +353,7 @@ impl Cursor {
     ) -> Result<Option<bool>> {
         let (pages, tree) = (txn.pages(), &table.tree);
         let Some(mut page) = self.path.seek(pages, tree, key, side)? else { return Ok(None) };
-        let (mut slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+        let (mut slot, mut found) = leaf_slot(pages, &tree.form.keys, page, key)?;
         let mut value = 0;
         if found {
             let record = page.leaf_record(slot);
@@ -370,10 +370,9 @@ impl Cursor {
             return Ok(self.stand_before(txn, page, slot, value)?.then_some(found));
         }
         if slot == page.len() {
-            match self.path.next_leaf(pages)? {
-                Some(next) => (page, slot) = (next, 0),
-                None => return Ok(None),
-            }
+            let Some(next) = self.path.next_leaf(pages)? else { return Ok(None) };
+            (page, slot) = (next, 0);
+            found = found || begins_with(pages, &tree.form.keys, page, key)?;
         }
         self.stand(txn, page, slot, false);
         if value > 0 {

@@ -67,6 +67,27 @@ impl Cursor {
             txn.put(self.table, &key, value)?;
             return self.stand_on(txn, &key, value);
         }
+        self.put_value(txn, value)
+    }
+
+    /// As [`Cursor::put_current`], if the cursor stands on an entry and its leaf is unchanged; a
+    /// value that is there already changes nothing. False, and no change, if it may be elsewhere,
+    /// or in a table with duplicates.
+    #[doc(hidden)]
+    #[inline]
+    pub fn put_if_here(&mut self, txn: &mut WriteTxn, value: &[u8]) -> Result<bool> {
+        if self.is_paired || !self.stands(txn) {
+            return Ok(false);
+        }
+        self.catch_up();
+        if self.page().plain_record(self.slot).is_none_or(|(_, there)| there != value) {
+            self.put_value(txn, value)?;
+        }
+        Ok(true)
+    }
+
+    /// Replaces the value of the entry under the cursor, the only one of its key.
+    fn put_value(&mut self, txn: &mut WriteTxn, value: &[u8]) -> Result<()> {
         if txn.put_over(self.table, self.path.steps[0].page, self.slot, value)? {
             self.changes = txn.changes();
             return Ok(());
@@ -187,16 +208,6 @@ impl Cursor {
             _ if slot > own => (slot < page.len()).then_some(slot - 1),
             _ => (slot > 0).then_some(slot),
         })
-    }
-
-    /// Whether the cursor, whose leaf is unchanged, stands on an entry with this value.
-    #[doc(hidden)]
-    pub fn has_value(&mut self, txn: &WriteTxn, value: &[u8]) -> bool {
-        if self.is_paired || !self.stands(txn) {
-            return false;
-        }
-        self.catch_up();
-        self.page().plain_record(self.slot).is_some_and(|(_, there)| there == value)
     }
 
     /// The slot that a new key has in the cursor's leaf, if it is surely between two keys of that:

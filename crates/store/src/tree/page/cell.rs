@@ -72,7 +72,11 @@ impl Frame {
         if key_len % 2 == 1 {
             out[self.value_at - 1] = 0;
         }
-        out[self.value_at + behind.len..self.len].fill(0);
+        // Most records need no padding.
+        let padding = self.value_at + behind.len..self.len;
+        if !padding.is_empty() {
+            out[padding].fill(0);
+        }
     }
 
     #[inline(never)]

@@ -191,7 +191,13 @@ impl<'a> PageMut<'a> {
 
     /// Takes the record of slot `i` out and opens room for another of `len` bytes in its place.
     pub(crate) fn replace_record(&mut self, i: usize, len: usize) -> usize {
-        let (at, old) = self.record_place(i);
+        let place = self.record_place(i);
+        self.replace_record_at(i, place, len)
+    }
+
+    /// The same where the place of the record is known.
+    #[inline(always)]
+    fn replace_record_at(&mut self, i: usize, (at, old): (usize, usize), len: usize) -> usize {
         if old == len {
             return at;
         }
@@ -203,7 +209,7 @@ impl<'a> PageMut<'a> {
     }
 
     /// Puts a record of short parts in place of that of slot `i`, and moves it to slot `to`. False,
-    /// and no change, if there is no room.
+    /// and no change, if there is no room, or if the old one has long parts.
     pub(crate) fn replace_plain(
         &mut self,
         i: usize,
@@ -213,10 +219,11 @@ impl<'a> PageMut<'a> {
     ) -> bool {
         let layout = self.view().layout();
         let len = layout.plain_len(rest.len(), value.len());
-        if !self.has_room_instead(i, len) {
+        let Some(place) = self.view().plain_place(i) else { return false };
+        if self.view().free() + place.1 < len {
             return false;
         }
-        let at = self.replace_record(i, len);
+        let at = self.replace_record_at(i, place, len);
         let lengths = layout.put_plain(&mut self.bytes[at..], rest, value);
         self.set_lengths(layout, i, lengths);
         let (n, heads, step) = (self.view().len(), self.view().heads_at(), layout.step());

@@ -72,8 +72,9 @@ impl Beside {
         let old = self.pairs[at].clone();
         self.cursor.seek(txn, &old.0).unwrap().unwrap();
         let (key, value) = self.pair_near(&old.0);
-        assert!(self.cursor.has_value(txn, &old.1) || old.1.len() > 1000);
-        assert!(!self.cursor.has_value(txn, b"another"));
+        let changes = txn.changes();
+        assert!(self.cursor.put_if_here(txn, &old.1).unwrap());
+        assert!(txn.changes() == changes || old.1.len() > 1000);
         let done = self.cursor.replace(txn, &key, &value).unwrap();
         if done {
             self.pairs.remove(at);
@@ -232,10 +233,18 @@ fn nothing_is_replaced_by_a_key_that_may_belong_elsewhere() {
     assert_eq!(cursor.count_to(&txn, b"d").unwrap(), Some(0));
     assert!(cursor.count_to(&txn, b"b").unwrap().is_none());
     assert!(cursor.replace(&mut txn, b"e", b"new").unwrap());
-    assert!(cursor.has_value(&txn, b"new") && txn.get(table, b"d").unwrap().is_none());
+    assert!(txn.get(table, b"e").unwrap().unwrap() == b"new");
+    assert!(txn.get(table, b"d").unwrap().is_none());
+    for value in [b"own".to_vec(), b"longer".to_vec(), vec![7; 5000], b"new".to_vec()] {
+        assert!(cursor.put_if_here(&mut txn, &value).unwrap());
+        assert!(cursor.current(&txn).unwrap().unwrap().value == value[..]);
+        assert_eq!(txn.get(table, b"e").unwrap().unwrap(), value[..]);
+    }
+    txn.put(table, b"f", b"other").unwrap();
+    assert!(!cursor.put_if_here(&mut txn, b"newer").unwrap(), "its leaf has changed");
     let pairs = txn.create_table("pairs", &TableOptions::new().duplicates()).unwrap();
     let mut cursor = txn.cursor(pairs).unwrap();
     cursor.put(&mut txn, b"b", b"one").unwrap();
     assert!(!cursor.replace(&mut txn, b"b", b"two").unwrap());
-    assert!(!cursor.has_value(&txn, b"one"));
+    assert!(!cursor.put_if_here(&mut txn, b"one").unwrap());
 }
