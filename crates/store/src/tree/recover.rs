@@ -98,8 +98,9 @@ pub(crate) fn choose(
     None
 }
 
-/// Whether one record is the copy of the other, durable one that was made when the store was closed:
-/// it is flushed where the original was of one flush, and it shuts the log where that was open.
+/// Whether one record is the copy of the other, durable one that was made when the store was
+/// closed: it is flushed where the original was of one flush, and it shuts the log where that was
+/// open.
 fn is_copy(copy: &Meta, original: &Meta) -> bool {
     let is_later = match original.kind {
         Kind::OneFlush { .. } => true,

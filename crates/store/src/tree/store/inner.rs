@@ -119,14 +119,16 @@ impl Inner {
         let mut readers = locked(&self.readers);
         let latest = self.lock.word(WORD_LATEST);
         let mut word = latest.load(SeqCst);
-        while number_of(word) != readers.newest.meta.txn {
-            // Another process has committed.
+        while word != word_of(readers.newest.meta.txn, readers.newest.slot) {
+            // Another process has committed, or has noted at closing that the log is shut.
             let slot = slot_of(word);
             let read = self.read_meta(slot);
             let now = latest.load(SeqCst);
             match read {
                 Ok(meta) if meta.txn == number_of(word) => {
-                    self.pages.forget_checked();
+                    if meta.txn != readers.newest.meta.txn {
+                        self.pages.forget_checked();
+                    }
                     readers.newest = Arc::new(SnapshotMeta { meta, slot });
                 }
                 // Two commits later the page may be written again while it is read.

@@ -365,6 +365,31 @@ fn the_same_where_there_is_a_log() {
 }
 
 #[test]
+fn a_process_that_closes_shuts_the_log_for_the_others() {
+    let system = SimSystem::new(7, Config::default());
+    let (mut model, mut random) = (Model::new(), Random(7));
+    system.record(true);
+    drop(created(&system));
+    let with_log = |system: &SimSystem| builder(system).log_size(64 << 10).open(PATH).unwrap();
+    let (first, other) = (with_log(&system), with_log(&system.process()));
+    for n in [2000, 6] {
+        commit(&first, Durability::Durable, &mut model, &mut random, (n, 3000));
+    }
+    assert_eq!(newest_content(&other), model);
+    assert!(other.inner.newest().unwrap().meta.log.is_some_and(|place| place.open));
+    drop(first);
+    assert!(other.inner.newest().unwrap().meta.log.is_some_and(|place| !place.open));
+    for in_log in [false, true] {
+        commit(&other, Durability::Durable, &mut model, &mut random, (6, 3000));
+        assert_eq!(other.inner.is_newest_in_log().unwrap(), in_log);
+        for mode in CrashMode::ALL {
+            let image = system.image_at(system.recorded(), mode, 3);
+            assert_eq!(newest_content(&opened(&image)), model, "{mode:?}");
+        }
+    }
+}
+
+#[test]
 fn the_first_commit_after_a_clean_close_takes_one_flush() {
     let (system, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(5));
