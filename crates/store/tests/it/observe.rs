@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
 
 use hedgerow::lsm::Readable;
 use hedgerow::os::sim::{CrashMode, Fault, Kept, Operation, SimSystem};
@@ -40,9 +41,17 @@ impl Visit for Told {
     }
 }
 
-/// Everything that is told, in its order.
+/// Everything that is told, in its order; of what other threads tell nothing is kept.
 #[derive(Clone, Default)]
-struct Listener(Arc<Mutex<Vec<Told>>>);
+struct Listener(Option<Arc<Mutex<Vec<Told>>>>);
+
+impl Listener {
+    fn keep(&self, told: impl FnOnce() -> Told) {
+        if let Some(list) = &self.0 {
+            list.lock().unwrap().push(told());
+        }
+    }
+}
 
 impl Subscriber for Listener {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -50,18 +59,22 @@ impl Subscriber for Listener {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let (level, name) = ("SPAN".to_string(), span.metadata().name().to_string());
-        let mut told = Told { level, name, ..Told::default() };
-        span.record(&mut told);
-        self.0.lock().unwrap().push(told);
+        self.keep(|| {
+            let (level, name) = ("SPAN".to_string(), span.metadata().name().to_string());
+            let mut told = Told { level, name, ..Told::default() };
+            span.record(&mut told);
+            told
+        });
         Id::from_u64(1)
     }
 
     fn event(&self, event: &Event<'_>) {
-        let level = event.metadata().level().to_string();
-        let mut told = Told { level, ..Told::default() };
-        event.record(&mut told);
-        self.0.lock().unwrap().push(told);
+        self.keep(|| {
+            let level = event.metadata().level().to_string();
+            let mut told = Told { level, ..Told::default() };
+            event.record(&mut told);
+            told
+        });
     }
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
@@ -75,10 +88,11 @@ type Numbers = BTreeMap<String, DebugValue>;
 
 /// What is told while `f` runs.
 fn watch(f: impl FnOnce()) -> (Vec<Told>, Numbers) {
-    let (listener, recorder) = (Listener::default(), DebuggingRecorder::new());
+    let (list, recorder) = (Arc::default(), DebuggingRecorder::new());
+    let listener = Listener(Some(Arc::clone(&list)));
     let numbers = recorder.snapshotter();
     let run = || metrics::with_local_recorder(&recorder, f);
-    tracing::subscriber::with_default(listener.clone(), run);
+    tracing::subscriber::with_default(listener, run);
     let mut found = Numbers::new();
     for (key, _, _, value) in numbers.snapshot().into_vec() {
         let mut name = key.key().name().to_string();
@@ -87,7 +101,7 @@ fn watch(f: impl FnOnce()) -> (Vec<Told>, Numbers) {
         labels.for_each(|label| name.push_str(&format!(" {}", label.value())));
         found.insert(name, value);
     }
-    let told = listener.0.lock().unwrap().clone();
+    let told = list.lock().unwrap().clone();
     (told, found)
 }
 
@@ -122,7 +136,20 @@ fn histogram(numbers: &Numbers, name: &str) -> (usize, f64) {
 
 const STORE: &str = "/disk/store";
 
+/// Gives a subscriber to the threads of other tests, too. Without one, a place that tells something
+/// and is reached by such a thread for the first time, while this one gets its subscriber, may
+/// count as of interest to nobody from then on.
+fn subscribe_all_threads() {
+    tracing::subscriber::set_global_default(Listener::default()).unwrap();
+    // A thread that is looking at such a place without it is done with that now.
+    std::thread::sleep(Duration::from_millis(100));
+    tracing::callsite::rebuild_interest_cache();
+}
+
+/// What every test begins with.
 fn disk() -> Arc<SimSystem> {
+    static SUBSCRIBED: Once = Once::new();
+    SUBSCRIBED.call_once(subscribe_all_threads);
     Arc::new(SimSystem::new(3, Default::default()))
 }
 
