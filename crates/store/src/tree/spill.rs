@@ -7,7 +7,7 @@ use super::catalog::OpenTable;
 use super::free::FreeState;
 use super::image::{Image, Pieces};
 use super::meta::ONE_FLUSH_PAGES;
-use super::page_ref::PageRef;
+use super::page_ref::{PageNo, PageRef};
 use super::pages::{Pages, WritePages};
 use super::state::WriteState;
 use crate::Result;
@@ -98,6 +98,9 @@ pub(crate) fn behind(state: &mut WriteState, budget: usize) -> Result<()> {
 
 struct Spill {
     image: Image,
+    /// The leaves in it. They are not validated when they are changed again; what a branch refers
+    /// to is, since the store may have got shorter.
+    leaves: Vec<PageNo>,
     target: usize,
 }
 
@@ -112,7 +115,7 @@ impl Spill {
         free.release_pending(pages, (2 * count).max(256))?;
         free.refill(pages, count.min(pages.changed_pages()) as u32)?;
         pages.early.written = true;
-        let mut spill = Self { image: Image::default(), target };
+        let mut spill = Self { image: Image::default(), leaves: Vec::new(), target };
         spill.write(pages)?;
         Ok(spill)
     }
@@ -165,6 +168,9 @@ impl Spill {
             pages.touch(at, level)?;
             let no = pages.take_page()?;
             self.image.add_page(pages, child, no, true);
+            if level == 1 {
+                self.leaves.push(no);
+            }
             pages.change(at).set_child(i, PageRef(no));
             if self.image.bytes() >= GATHERED_BYTES {
                 self.write(pages)?;
@@ -176,6 +182,8 @@ impl Spill {
     /// Writes what was gathered, and new extents.
     fn write(&mut self, pages: &mut WritePages) -> Result<()> {
         let image = std::mem::take(&mut self.image);
-        write(&image, pages)
+        write(&image, pages)?;
+        pages.base.file.note_written(self.leaves.drain(..));
+        Ok(())
     }
 }
