@@ -1,7 +1,7 @@
 //! Cursors of the interface: reading where they stand. Steps to what they know to be beside them
 //! are in `beside`; putting and deleting there is in `change`.
 
-use hedgerow::tree::raw::Ahead;
+use hedgerow::tree::raw::{Ahead, Among};
 use hedgerow::tree::{Entry, ReadTxn, Snapshot, WriteTxn};
 
 use crate::abi::*;
@@ -19,9 +19,13 @@ pub(crate) struct Cursor {
     /// Null when the transaction has ended.
     pub(crate) txn: *mut Txn,
     pub(crate) dbi: usize,
+    /// Whether it knows what is beside it, which is one of the two that follow.
+    knows_beside: bool,
     /// What MDB_NEXT and MDB_PREV give without asking where the cursor stands, which `place` does
     /// not know yet. Nothing but in a read transaction of which it is [`Txn::reading`]'s to say so.
     ahead: Ahead<'static>,
+    /// The same among the values of a key.
+    among: Option<Among<'static>>,
     place: Place,
     /// Where it stood when each of the transactions around this one began its child.
     pub(crate) saved: Vec<Place>,
@@ -41,7 +45,9 @@ impl Cursor {
         Self {
             txn,
             dbi,
+            knows_beside: false,
             ahead: Ahead::NONE,
+            among: None,
             place: Place::new(),
             saved: Vec::new(),
             is_writing,
@@ -80,12 +86,24 @@ impl Cursor {
     /// Gives up what it knows of its leaf, having made sure that its place is right.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        if self.ahead.is_of_leaf() {
+        if self.knows_beside {
+            self.knows_beside = false;
+            if self.is_among() {
+                return self.settle_among();
+            }
             if let Some(cursor) = self.place.cursor_mut() {
                 cursor.follow(&mut self.ahead);
             }
             self.ahead.forget();
         }
+    }
+
+    #[inline(never)]
+    fn settle_among(&mut self) {
+        if let (Some(among), Some(cursor)) = (&self.among, self.place.cursor_mut()) {
+            cursor.follow_among(among);
+        }
+        self.among = None;
     }
 }
 
@@ -155,15 +173,23 @@ impl<S: Snapshot> Here<'_, S> {
         self.place.cursor_mut()?.is_on_last_value(self.txn).then_some(())
     }
 
-    /// A step to another key, and MDB_NEXT from the last value of one, inside of a leaf. Where it
-    /// was made, and only the value cannot be given so, that is left to MDB_GET_CURRENT.
+    /// MDB_NEXT from the last value of a key to another one in the leaf, or with `back` MDB_PREV
+    /// from the first. Where the step was made, and only the value cannot be given so, that is left
+    /// to MDB_GET_CURRENT.
     #[inline(always)]
-    pub(crate) fn next_group(self, op: u32) -> Option<Result<(Val, Val), MadeStep>> {
+    pub(crate) fn beyond_values(self, back: bool) -> Option<Result<(Val, Val), MadeStep>> {
+        let cursor = self.place.cursor()?;
+        let has_more = if back { cursor.has_previous_value() } else { cursor.has_next_value() };
+        if has_more { None } else { self.next_group(back) }
+    }
+
+    /// The same from any value of the key.
+    #[inline(always)]
+    pub(crate) fn next_group(self, back: bool) -> Option<Result<(Val, Val), MadeStep>> {
         let cursor = self.place.cursor_mut()?;
-        if op == op::NEXT && cursor.has_next_value() {
-            return None;
+        if let Some((key, value)) = cursor.next_group_stored(self.txn, back) {
+            return Some(Ok((self.arena.stored(key), Val::of(value))));
         }
-        let back = op == op::PREV_NODUP;
         let key = cursor.next_group_joined(self.txn, back, self.arena.room())?;
         let key = self.arena.joined(key);
         let group = cursor.group_id();

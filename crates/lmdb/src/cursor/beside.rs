@@ -125,6 +125,28 @@ impl Cursor {
         Some((arena.short(key), Val::of(value)))
     }
 
+    /// Whether it knows the values of its key.
+    #[inline(always)]
+    pub(crate) fn is_among(&self) -> bool {
+        self.among.is_some()
+    }
+
+    /// The key and its next value, where the cursor knows that.
+    #[inline(always)]
+    pub(crate) fn next_among(&mut self) -> Option<(Val, Val)> {
+        let among = self.among.as_mut()?;
+        let value = among.step()?;
+        Some((Val::of(among.key()), Val::of(value)))
+    }
+
+    /// The same of the value before.
+    #[inline(always)]
+    pub(crate) fn prev_among(&mut self) -> Option<(Val, Val)> {
+        let among = self.among.as_mut()?;
+        let value = among.back()?;
+        Some((Val::of(among.key()), Val::of(value)))
+    }
+
     /// Whether MDB_NEXT leads to another value of the key, as far as it knows. Nothing is ahead.
     #[inline(always)]
     pub(crate) fn has_next_value(&self) -> bool {
@@ -137,10 +159,10 @@ impl Cursor {
         self.place.cursor().is_some_and(tree::Cursor::was_among_values)
     }
 
-    /// Whether it knows its leaf, and what is ahead of it there, or was.
+    /// Whether it knows what is, or was, beside it in its leaf.
     #[inline(always)]
-    pub(crate) fn has_ahead(&self) -> bool {
-        self.ahead.is_of_leaf()
+    pub(crate) fn knows_beside(&self) -> bool {
+        self.knows_beside
     }
 
     /// Prepares the entries that MDB_NEXT will give without checking where the cursor stands; false
@@ -157,6 +179,20 @@ impl Cursor {
         self.look_beside(txn, tree::Cursor::behind)
     }
 
+    /// Looks whether the cursor stands on one of several values that stand in one piece each, and
+    /// has it know them. The caller ensures what it does for [`Cursor::look_ahead`].
+    #[inline(always)]
+    pub(crate) fn look_among(&mut self, txn: &'static Txn) -> bool {
+        self.settle();
+        if txn.may_step(&self.place)
+            && let Body::Read(read) = &txn.body
+        {
+            self.among = self.place.cursor().and_then(|cursor| cursor.among(read));
+        }
+        self.knows_beside = self.is_among();
+        self.knows_beside
+    }
+
     #[inline(always)]
     fn look_beside(
         &mut self,
@@ -168,7 +204,7 @@ impl Cursor {
             && let Body::Read(read) = &txn.body
             && let Some(ahead) = self.place.cursor().and_then(|cursor| beside(cursor, read))
         {
-            self.ahead = ahead;
+            (self.ahead, self.knows_beside) = (ahead, true);
             match self.is_brief {
                 true => self.own.make_room(),
                 false => txn.arena.make_room(),

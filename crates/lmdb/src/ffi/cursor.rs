@@ -104,27 +104,36 @@ unsafe extern "C" fn mdb_cursor_get(
     // SAFETY: the promises of `ffi`.
     unsafe {
         let Some(this) = cursor.as_mut() else { return libc::EINVAL };
+        // A cursor that knows what is beside it has a read transaction.
         if op == op::NEXT {
-            // A cursor that knows what is ahead has a read transaction.
             if let Some(pair) = this.next_short() {
                 return give(key, data, pair);
             }
             if this.is_next_dense() {
                 return get_next_ahead(cursor, key, data, op);
             }
-            if this.has_ahead() {
+            if this.is_among() {
+                return get_among(cursor, key, data, op);
+            }
+            if this.knows_beside() {
                 return get_next(cursor, key, data, op);
             }
             return get_next_from_here(cursor, key, data, op);
         }
-        if op == op::PREV && this.has_ahead() {
+        if op == op::PREV && this.knows_beside() {
             if let Some(pair) = this.prev_short() {
                 return give(key, data, pair);
+            }
+            if this.is_among() {
+                return get_among(cursor, key, data, op);
             }
             if this.is_dense() {
                 return get_prev_dense(cursor, key, data, op);
             }
             return get_prev_beside(cursor, key, data, op);
+        }
+        if this.is_among() && matches!(op, op::NEXT_DUP | op::PREV_DUP) {
+            return get_among(cursor, key, data, op);
         }
         match this.is_writing {
             _ if this.txn.is_null() => MDB_BAD_TXN,
@@ -180,7 +189,7 @@ macro_rules! stepping {
 
 stepping! {
     "MDB_NEXT where the key may have more values."
-    get_next_in_group: reading next_value, otherwise get_group;
+    get_next_in_group: reading next_value, otherwise get_beyond_values;
     "MDB_PREV."
     get_prev: reading prev, otherwise get_prev_value;
     "MDB_PREV of a cursor with its own memory."
@@ -257,7 +266,7 @@ parts! {
         match this.is_writing {
             _ if this.txn.is_null() => MDB_BAD_TXN,
             true => get_writing(cursor, key, data, op),
-            false if this.has_next_value() => get_next_in_group(cursor, key, data, op),
+            false if this.has_next_value() => get_value(cursor, key, data, op),
             false => get_next_anew(cursor, key, data, op),
         }
     }
@@ -289,7 +298,7 @@ parts! {
     fn get_prev_from_here(cursor, key, data, op) {
         let this = &mut *cursor;
         if this.is_among_values() && !this.is_brief() {
-            return get_prev_value(cursor, key, data, op);
+            return get_value(cursor, key, data, op);
         }
         get_prev_anew(cursor, key, data, op)
     }
@@ -340,12 +349,41 @@ parts! {
     fn get_other(cursor, key, data, op) {
         match op {
             op::PREV => get_prev_from_here(cursor, key, data, op),
-            op::NEXT_DUP => get_next_value(cursor, key, data, op),
-            op::PREV_DUP => get_prev_value(cursor, key, data, op),
+            op::NEXT_DUP | op::PREV_DUP => get_value(cursor, key, data, op),
             op::NEXT_NODUP | op::PREV_NODUP => get_group(cursor, key, data, op),
             op::GET_CURRENT => get_current(cursor, key, data, op),
             op::FIRST | op::LAST => get_end(cursor, key, data, op),
             _ => get_usual(cursor, key, data, op),
+        }
+    }
+
+    /// A step that probably leads to another value of the key, where the cursor does not know them.
+    fn get_value(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        // As in `get_next_anew`.
+        if this.look_among(&*txn) {
+            return get_among(cursor, key, data, op);
+        }
+        match op {
+            op::NEXT => get_next_in_group(cursor, key, data, op),
+            op::NEXT_DUP => get_next_value(cursor, key, data, op),
+            _ => get_prev_value(cursor, key, data, op),
+        }
+    }
+
+    /// The same, where it does.
+    fn get_among(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let pair = match op {
+            op::NEXT | op::NEXT_DUP => this.next_among(),
+            _ => this.prev_among(),
+        };
+        match (pair, op) {
+            (Some(pair), _) => give(key, data, pair),
+            (None, op::NEXT | op::PREV) => get_beyond_values(cursor, key, data, op),
+            (None, op::NEXT_DUP) => get_end_of_values(cursor, key, data, op),
+            (None, _) => get_usual(cursor, key, data, op),
         }
     }
 
@@ -358,11 +396,26 @@ parts! {
         }
     }
 
-    /// MDB_NEXT_NODUP and MDB_PREV_NODUP, and MDB_NEXT from the last value of a key.
+    /// MDB_NEXT_NODUP and MDB_PREV_NODUP.
     fn get_group(cursor, key, data, op) {
         let this = &mut *cursor;
-        match (*this.txn).reading(this).and_then(|here| here.next_group(op)) {
+        match (*this.txn).reading(this).and_then(|here| here.next_group(op == op::PREV_NODUP)) {
             Some(Ok(pair)) => give(key, data, pair),
+            Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
+            None => get_usual(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_NEXT from the last value of a key, and MDB_PREV from the first.
+    fn get_beyond_values(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let (txn, back) = (this.txn, op == op::PREV);
+        match (*txn).reading(this).and_then(|here| here.beyond_values(back)) {
+            Some(Ok(pair)) => {
+                // As in `get_next_anew`.
+                this.look_among(&*txn);
+                give(key, data, pair)
+            }
             Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
             None => get_usual(cursor, key, data, op),
         }

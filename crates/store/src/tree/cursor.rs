@@ -11,6 +11,7 @@ use super::{Bytes, Entry, Snapshot, Table, search};
 use crate::Result;
 
 mod ahead;
+mod among;
 mod joined;
 mod run;
 mod seek;
@@ -18,6 +19,7 @@ mod values;
 mod write;
 
 pub use ahead::{Ahead, KeyRoom, Step};
+pub use among::Among;
 pub use run::{Passed, Passing};
 
 /// Where a cursor stands.

@@ -79,7 +79,7 @@ pub use typed::{TypedMultimap, TypedRange, TypedTable, type_flags};
 #[doc(hidden)]
 pub mod raw {
     pub use super::bytes::Joined;
-    pub use super::cursor::{Ahead, KeyRoom, Passed, Passing, Step};
+    pub use super::cursor::{Ahead, Among, KeyRoom, Passed, Passing, Step};
     pub use super::page::group::ValueRun;
     pub use super::page::keys::{AHEAD, Keys, Probing, Search};
 }

@@ -157,12 +157,6 @@ impl<'t> Ahead<'t> {
         borrowed: PhantomData,
     };
 
-    /// Whether it is what lies, or lay, ahead in a leaf.
-    #[inline(always)]
-    pub fn is_of_leaf(&self) -> bool {
-        !self.base.is_null()
-    }
-
     /// Makes it nothing.
     #[inline(always)]
     pub fn forget(&mut self) {

@@ -113,7 +113,7 @@ impl Cursor {
 
     /// Where the offset of the group under the cursor stands.
     #[inline(always)]
-    fn offset_here(&self) -> *const u8 {
+    pub(super) fn offset_here(&self) -> *const u8 {
         self.leaf.next.wrapping_sub(self.leaf.step)
     }
 
@@ -137,6 +137,13 @@ impl Cursor {
     #[inline(always)]
     pub fn has_next_value(&self) -> bool {
         self.state == State::On && self.leaf.end.is_null()
+    }
+
+    /// Whether the key has another value before this one in the same leaf; only to be asked where
+    /// the cursor stands on one of several.
+    #[inline(always)]
+    pub fn has_previous_value(&self) -> bool {
+        self.value > 0
     }
 
     /// Whether the cursor stood among several values of a key, or nowhere, when it was last moved
@@ -235,32 +242,63 @@ impl Cursor {
             return None;
         }
         let page = self.leaf_here(txn)?;
-        let (first, end) = (page.offset_address(0), page.offset_address(page.len()));
-        let offset =
-            if back { self.leaf.next.wrapping_sub(2 * self.leaf.step) } else { self.leaf.next };
-        if offset < first || offset >= end {
-            return None;
-        }
+        let (slot, offset) = self.group_beside(page, back)?;
         let record = page.leaf_record_of(offset);
         if record.is_long_key() {
             return None;
         }
         let key = Self::join(page, page.whole_key(record.rest()), room)?;
+        self.stand_in_group(page, slot, record.value_count(), back);
+        Some(key)
+    }
+
+    /// The same in an ALIGNED leaf, where key and value stand in one piece: gives both. `None`, and
+    /// the cursor has not moved, also where one of them is long.
+    #[inline(always)]
+    pub fn next_group_stored<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        back: bool,
+    ) -> Option<(&'t [u8], &'t [u8])> {
+        if S::WRITES || self.leaf.layout() != Layout::Aligned {
+            return None;
+        }
+        let page = self.leaf_here(txn)?;
+        let (slot, offset) = self.group_beside(page, back)?;
+        let Some((key, group)) = page.aligned_group_of(offset) else {
+            let pair = page.plain_record_in(Layout::Aligned, offset)?;
+            self.stand_in_group(page, slot, 1, back);
+            return Some(pair);
+        };
+        self.stand_in_group(page, slot, group.count(), back);
+        Some((key, group.rest(self.value)))
+    }
+
+    /// The slot of the next group of the leaf, or with `back` of the one before, and where its
+    /// offset stands.
+    #[inline(always)]
+    fn group_beside(&self, page: Page<'_>, back: bool) -> Option<(usize, *const u8)> {
+        let (first, next) = (page.first_offset_address(), self.leaf.next);
+        let offset = if back { next.wrapping_sub(2 * self.leaf.step) } else { next };
+        if offset < first {
+            return None;
+        }
         // A step is 2 or 4.
-        self.slot = (offset as usize - first as usize) >> (self.leaf.step / 2);
-        self.values = record.value_count();
-        self.value = if back { self.values - 1 } else { 0 };
-        self.leaf.next = offset.wrapping_add(self.leaf.step);
-        if self.value + 1 < self.values {
+        let slot = (offset as usize - first as usize) >> (self.leaf.step / 2);
+        (slot < page.len()).then_some((slot, offset))
+    }
+
+    /// Stands on the first value of a group of the leaf, or on the last one.
+    #[inline(always)]
+    fn stand_in_group(&mut self, page: Page<'_>, slot: usize, values: usize, last: bool) {
+        let value = if last { values - 1 } else { 0 };
+        (self.slot, self.values, self.value) = (slot, values, value);
+        if value + 1 < values {
+            self.leaf.next = page.first_offset_address().wrapping_add(self.leaf.step * (slot + 1));
             self.leaf.bar();
         } else {
-            self.leaf.end = end;
-            let share_ends = self.leaf.shared > 0 && page.is_reversed();
-            self.leaf.usual_end = if share_ends { std::ptr::null() } else { end };
-            let is_dense = !share_ends && !page.is_aligned();
-            self.leaf.dense_end = if is_dense { end } else { std::ptr::null() };
+            self.leaf = Leaf::at(page, slot);
         }
-        Some(key)
     }
 
     /// Whether the cursor is surely on the last value of its key: false where that is not seen

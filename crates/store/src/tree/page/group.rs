@@ -48,7 +48,7 @@ impl Layout {
 }
 
 /// A view of a group.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Group<'a> {
     page: Page<'a>,
     count: usize,

@@ -325,12 +325,7 @@ impl<'a> Page<'a> {
     pub(crate) fn group_value_of(self, address: *const u8, i: usize) -> Option<Bytes<'a>> {
         let at = address as usize - self.base as usize;
         if self.is_aligned() {
-            let slot = self.word(at);
-            let (from, key) = ((slot & 0xFFFF) as usize, slot >> 16 & 0xFF);
-            if slot >> 24 != short::GROUP || key >= short::STEPS {
-                return None;
-            }
-            return Some(Group::aligned(self, from + pad2(key as usize)).rest(i).into());
+            return Some(self.aligned_group_of(address)?.1.rest(i).into());
         }
         let at = self.half(at);
         let both = self.half(at);
@@ -340,6 +335,19 @@ impl<'a> Page<'a> {
             }
             _ => None,
         }
+    }
+
+    /// Key and values of the record of an ALIGNED leaf whose offset stands at `address`, if that has
+    /// several values and its key is short.
+    #[inline(always)]
+    pub(crate) fn aligned_group_of(self, address: *const u8) -> Option<(&'a [u8], Group<'a>)> {
+        let slot = self.word(address as usize - self.base as usize);
+        let (at, key) = ((slot & 0xFFFF) as usize, slot >> 16 & 0xFF);
+        if slot >> 24 != short::GROUP || key >= short::STEPS {
+            return None;
+        }
+        let key = key as usize;
+        Some((self.slice(at, key), Group::aligned(self, at + pad2(key))))
     }
 
     /// How many values slot `i` of a leaf has; the usual ones, with short keys, looked at without
