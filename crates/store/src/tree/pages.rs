@@ -31,6 +31,9 @@ use prefetch::{prefetch, prefetch_page, prefetch_range};
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
 
+/// Of a page that a scan back is to check next, this many bytes are fetched.
+const UNCHECKED_FETCHED: usize = 1024;
+
 /// An open data file as pages, shared by all transactions of a store.
 pub(crate) struct PageFile {
     pub(crate) file: Arc<dyn DataFile>,
@@ -257,12 +260,15 @@ impl PageFile {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Has the processor fetch a page to which a scan will come, unless it is still to be checked:
-    /// then all of it is read from its beginning on, which the processor foresees by itself.
+    /// Has the processor fetch a page to which a scan will come, or a scan `back`. One that is still
+    /// to be checked is read from its beginning on, which the processor foresees by itself; but on
+    /// the way back not where it begins.
     #[inline(always)]
-    pub(crate) fn fetch_next(&self, at: PageRef) {
+    pub(crate) fn fetch_next(&self, at: PageRef, back: bool) {
         if self.is_checked(at.0) {
             prefetch_page(self.address(at.0));
+        } else if back && self.is_mapped() {
+            prefetch_range(self.address(at.0), 0..UNCHECKED_FETCHED);
         }
     }
 
@@ -295,8 +301,9 @@ pub(crate) trait Pages: Extents {
     fn prefetch(&self, at: PageRef);
     /// Has the processor fetch bytes of a page that is about to be searched.
     fn fetch(&self, at: PageRef, bytes: Range<usize>);
-    /// Has the processor fetch what a scan will read of a page to which it will come.
-    fn fetch_next(&self, at: PageRef);
+    /// Has the processor fetch what a scan, or a scan `back`, will read of a page to which it will
+    /// come.
+    fn fetch_next(&self, at: PageRef, back: bool);
     /// Has the processor fetch all of a page that is about to be searched and copied; of one that
     /// was copied already the first `bytes`.
     fn fetch_to_change(&self, at: PageRef, bytes: usize);
@@ -501,8 +508,8 @@ impl Pages for ReadPages {
     }
 
     #[inline(always)]
-    fn fetch_next(&self, at: PageRef) {
-        self.file.fetch_next(at);
+    fn fetch_next(&self, at: PageRef, back: bool) {
+        self.file.fetch_next(at, back);
     }
 
     #[inline(always)]

@@ -166,7 +166,7 @@ impl Path {
                     // Of the leaf after this one, prefetch what is needed first; a long scan needs
                     // all of it.
                     match self.moved {
-                        2.. => pages.fetch_next(page.child(slot + 1)),
+                        2.. => pages.fetch_next(page.child(slot + 1), false),
                         _ => pages.fetch(page.child(slot + 1), 0..leaf.front()),
                     }
                 }
@@ -188,7 +188,7 @@ impl Path {
                 self.look_ahead(pages, level, false);
                 // Few keys in a leaf have many values, over which steps may pass.
                 if level == 1 && slot > 1 && self.moved < -1 && leaf.len() >= FETCHED_KEYS_MIN {
-                    pages.fetch_next(page.child(slot - 2));
+                    pages.fetch_next(page.child(slot - 2), true);
                 }
                 return Ok(Some(leaf));
             }

@@ -109,7 +109,7 @@ impl<'t> Leaves<'t> {
             && before >= self.begin
         {
             // SAFETY: as in `enter_before`.
-            file.fetch_next(unsafe { reference(before) });
+            file.fetch_next(unsafe { reference(before) }, true);
         }
     }
 
@@ -121,7 +121,7 @@ impl<'t> Leaves<'t> {
             && next < self.end
         {
             // SAFETY: as in `enter`.
-            file.fetch_next(unsafe { reference(next) });
+            file.fetch_next(unsafe { reference(next) }, false);
         }
     }
 }

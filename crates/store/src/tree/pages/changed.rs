@@ -490,11 +490,11 @@ impl Pages for WritePages {
     }
 
     #[inline(always)]
-    fn fetch_next(&self, at: PageRef) {
+    fn fetch_next(&self, at: PageRef, back: bool) {
         if at.is_changed() {
             self.fetch_changed(at, 0..PAGE_BYTES_MIN);
         } else {
-            self.base.fetch_next(at);
+            self.base.fetch_next(at, back);
         }
     }
 
