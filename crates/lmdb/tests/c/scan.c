@@ -46,21 +46,19 @@ static uint64_t number_of(const struct side *side, const MDB_val *data)
 
 #define VAL(object) (&(MDB_val){ sizeof (object), &(object) })
 
-static void begin_kind(struct side *side, const char *kind, const char *library, unsigned txn)
+static void begin_kind(struct side *side, const char *kind, unsigned txn)
 {
 	unsigned flags = has_values ? MDB_DUPSORT : 0;
-	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-	/* Others refuse a flag that they do not know. */
-	if (!strcmp(kind, "compressed") && dlsym(handle, "mdb_last_error"))
+	if (!strcmp(kind, "compressed"))
 		flags |= MDB_PREFIX_COMPRESSION;
 	begin_as(side, txn, flags);
 }
 
-static void prepare(struct side *side, const char *kind, const char *library)
+static void prepare(struct side *side, const char *kind)
 {
 	MDB_cursor *cursor;
 	open_new(side, MDB_NOSYNC, MAP);
-	begin_kind(side, kind, library, 0);
+	begin_kind(side, kind, 0);
 	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
 	for (uint64_t i = 0; i < entries; i++) {
 		struct key key = key_of(has_values ? i / VALUES : i);
@@ -121,7 +119,7 @@ static double pass(struct side *side, const char *work)
 	return (processor_time() - begun) / (double)(strcmp(work, "gets") ? entries : GETS);
 }
 
-static void measure(struct side *side, const char *kind, const char *library, const char *work)
+static void measure(struct side *side, const char *kind, const char *work)
 {
 	int writes = !strcmp(work, "writing");
 	unsigned flags = writes ? 0 : MDB_RDONLY;
@@ -129,7 +127,7 @@ static void measure(struct side *side, const char *kind, const char *library, co
 	long gained = 0;
 	open_env(side, writes ? MDB_NOSYNC : MDB_RDONLY, MAP);
 	for (int i = 0; i <= LATER; i++) {
-		begin_kind(side, kind, library, flags);
+		begin_kind(side, kind, flags);
 		long before = private_kib();
 		double took = pass(side, work);
 		long more = private_kib() - before;
@@ -145,11 +143,11 @@ static void measure(struct side *side, const char *kind, const char *library, co
 }
 
 /* Each entry once: the prime is larger than their number. */
-static void load_all(struct side *side, const char *kind, const char *library)
+static void load_all(struct side *side, const char *kind)
 {
 	const uint64_t prime = 2654435761u;
 	open_new(side, MDB_NOSYNC, MAP);
-	begin_kind(side, kind, library, 0);
+	begin_kind(side, kind, 0);
 	long before = private_kib();
 	double begun = processor_time();
 	side->is_watched = 1;
@@ -162,7 +160,7 @@ static void load_all(struct side *side, const char *kind, const char *library)
 	commit(side);
 	watch(side);
 	double each = (processor_time() - begun) / (double)entries;
-	begin_kind(side, kind, library, MDB_RDONLY);
+	begin_kind(side, kind, MDB_RDONLY);
 	walk(side, MDB_FIRST, MDB_NEXT);
 	side->txn_abort(side->txn);
 	side->env_close(side->env);
@@ -187,10 +185,10 @@ int main(int count, char **arguments)
 		return 2;
 	}
 	if (!strcmp(arguments[5], "--prepare"))
-		prepare(&side, kind, library);
+		prepare(&side, kind);
 	else if (!strcmp(arguments[5], "load"))
-		load_all(&side, kind, library);
+		load_all(&side, kind);
 	else
-		measure(&side, kind, library, arguments[5]);
+		measure(&side, kind, arguments[5]);
 	return 0;
 }

@@ -27,6 +27,8 @@ struct side {
 	FUNCTIONS(MEMBER)
 #undef MEMBER
 	const char *name;
+	/* The flags of tables that it knows. */
+	unsigned known;
 	char folder[4096];
 	MDB_env *env;
 	MDB_txn *txn;
@@ -73,6 +75,8 @@ static void load(struct side *side, const char *path)
 	}
 	FUNCTIONS(FIND)
 #undef FIND
+	/* Others refuse a flag that they do not know. */
+	side->known = dlsym(handle, "mdb_last_error") ? ~0u : ~(unsigned)MDB_PREFIX_COMPRESSION;
 }
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
@@ -101,7 +105,7 @@ UNUSED static void open_new(struct side *side, unsigned flags, size_t map)
 UNUSED static void begin_as(struct side *side, unsigned flags, unsigned table)
 {
 	MUST(side, side->txn_begin(side->env, NULL, flags, &side->txn));
-	MUST(side, side->dbi_open(side->txn, NULL, table, &side->dbi));
+	MUST(side, side->dbi_open(side->txn, NULL, table & side->known, &side->dbi));
 }
 
 UNUSED static void begin(struct side *side, unsigned flags)

@@ -57,6 +57,15 @@ static void fill_plain(struct side *side)
 	}
 }
 
+/* Keys that begin alike where they are neighbours. */
+static void fill_shared(struct side *side)
+{
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		struct item key = rising(i);
+		put(side, VAL(key), VAL(value));
+	}
+}
+
 static void fill_values(struct side *side)
 {
 	for (uint64_t v = 0; v < VALUES; v++)
@@ -342,6 +351,8 @@ static const struct work {
 	{ "reset, renew, get", 92, renew_get, fill_plain, 0, MDB_RDONLY },
 	{ "NEXT", 34, next, fill_plain, 0, MDB_RDONLY },
 	{ "PREV", 47, prev, fill_plain, 0, MDB_RDONLY },
+	{ "NEXT, shared", 90, next, fill_shared, MDB_PREFIX_COMPRESSION, MDB_RDONLY },
+	{ "PREV, shared", 110, prev, fill_shared, MDB_PREFIX_COMPRESSION, MDB_RDONLY },
 	{ "GET_CURRENT", 104, current, fill_plain, 0, MDB_RDONLY },
 	{ "FIRST, LAST", 98, first_and_last, fill_plain, 0, MDB_RDONLY },
 	{ "SET", 85, set, fill_plain, 0, MDB_RDONLY },
@@ -349,14 +360,14 @@ static const struct work {
 	{ "SET_RANGE", 86, set_range, fill_plain, 0, MDB_RDONLY },
 	{ "SET_RANGE, 10 NEXT", 73, range_of_10, fill_plain, 0, MDB_RDONLY },
 	{ "SET_RANGE, 10 PREV", 84, range_of_10_back, fill_plain, 0, MDB_RDONLY },
-	{ "NEXT, several values", 96, next_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "PREV, several values", 119, prev_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "NEXT_NODUP", 140, next_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "PREV_NODUP", 142, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "SET, 20 NEXT_DUP", 87, values_of_each, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "SET, LAST_DUP, 20 PREV_DUP", 118, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "NEXT, several values", 45, next_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "PREV, several values", 49, prev_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "NEXT_NODUP", 104, next_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "PREV_NODUP", 107, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "SET, 20 NEXT_DUP", 58, values_of_each, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "SET, LAST_DUP, 20 PREV_DUP", 84, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "GET_BOTH", 104, get_both, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "NEXT, integers", 90, next_of_integers, fill_fixed, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
+	{ "NEXT, integers", 37, next_of_integers, fill_fixed, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
 		MDB_RDONLY },
 	{ "GET_MULTIPLE, a value", 520, blocks, fill_fixed, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
 		MDB_RDONLY },
