@@ -1,7 +1,9 @@
 //! Cursors of the interface: reading where they stand. Steps to what they know to be beside them
 //! are in `beside`; putting and deleting there is in `change`.
 
-use hedgerow::tree::raw::{Ahead, Among};
+use std::mem::MaybeUninit;
+
+use hedgerow::tree::raw::{Ahead, Among, KeyRoom};
 use hedgerow::tree::{Entry, ReadTxn, Snapshot, WriteTxn};
 
 use crate::abi::*;
@@ -35,6 +37,8 @@ pub(crate) struct Cursor {
     /// the transaction's.
     is_brief: bool,
     own: Arena,
+    /// Where such copies of keys stand that are steps to what is ahead.
+    room: KeyRoom,
     /// The list that `mdb_cursor_list_dup` has handed out.
     list: Vec<Val>,
 }
@@ -53,6 +57,7 @@ impl Cursor {
             is_writing,
             is_brief: view.is_brief(),
             own: Arena::new(),
+            room: [MaybeUninit::uninit(); _],
             list: Vec::new(),
         }
     }

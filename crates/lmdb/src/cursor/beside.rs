@@ -1,11 +1,10 @@
 //! Steps of a cursor to the entries beside it, of which it knows already where they stand.
 
-use hedgerow::tree::raw::Ahead;
+use hedgerow::tree::raw::{Ahead, Joined, KeyRoom};
 use hedgerow::tree::{self, ReadTxn};
 
 use super::Cursor;
 use crate::abi::Val;
-use crate::arena::Arena;
 use crate::txn::{BLOCKED, Body, Txn};
 
 impl Cursor {
@@ -53,13 +52,45 @@ impl Cursor {
         if !txn.goes_on() {
             return None;
         }
-        let arena = arena_of(&mut self.own, self.is_brief, txn);
-        let room = arena.key_room()?;
+        if self.is_brief {
+            return self.in_own_room(|ahead, room| match ahead.back() {
+                Some(step) => Some(step.joined_again(room)),
+                None => ahead.back_leaf(room),
+            });
+        }
+        let room = txn.arena.key_room()?;
         let (key, value) = match self.ahead.back() {
             Some(step) => step.joined(room),
             None => self.ahead.back_leaf(room)?,
         };
-        Some((arena.short(key), Val::of(value)))
+        Some((txn.arena.short(key), Val::of(value)))
+    }
+
+    /// MDB_NEXT inside a leaf whose keys share a beginning, of a cursor with its own memory, as
+    /// [`Cursor::next_short`]; nothing is asked of the transaction.
+    #[inline(always)]
+    pub(crate) fn next_brief(&mut self) -> Option<(Val, Val)> {
+        self.in_own_room(|ahead, room| Some(ahead.step()?.joined_again(room)))
+    }
+
+    /// The same for MDB_PREV.
+    #[inline(always)]
+    pub(crate) fn prev_brief(&mut self) -> Option<(Val, Val)> {
+        self.in_own_room(|ahead, room| Some(ahead.back()?.joined_again(room)))
+    }
+
+    /// Makes a step whose key may be put together in the cursor's room.
+    #[inline(always)]
+    fn in_own_room(
+        &mut self,
+        step: impl FnOnce(&mut Ahead<'static>, &mut KeyRoom) -> Option<(Joined<'static>, &'static [u8])>,
+    ) -> Option<(Val, Val)> {
+        let (key, value) = step(&mut self.ahead, &mut self.room)?;
+        let key = match key {
+            Joined::Stored(whole) => Val::of(whole),
+            Joined::Copied(len) => Val::new(self.room.as_ptr().cast(), len),
+        };
+        Some((key, Val::of(value)))
     }
 
     /// Whether the next key is known to stand in one piece.
@@ -85,18 +116,18 @@ impl Cursor {
         self.ahead.is_dense()
     }
 
-    /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
-    /// `None`, and nothing done, elsewhere. `txn` is the cursor's.
+    /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one,
+    /// of a cursor without its own memory. `None`, and nothing done, elsewhere. `txn` is the
+    /// cursor's.
     #[inline(always)]
     pub(crate) fn next_ahead(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
         if !txn.goes_on() {
             return None;
         }
-        let arena = arena_of(&mut self.own, self.is_brief, txn);
         // The room first: what was stepped over would be lost.
-        let room = arena.key_room()?;
+        let room = txn.arena.key_room()?;
         let (key, value) = self.ahead.step()?.joined(room);
-        Some((arena.short(key), Val::of(value)))
+        Some((txn.arena.short(key), Val::of(value)))
     }
 
     /// MDB_NEXT from the last key of a leaf whose keys stand in one piece, where the cursor knows
@@ -120,9 +151,11 @@ impl Cursor {
         if txn.flags & BLOCKED != 0 {
             return None;
         }
-        let arena = arena_of(&mut self.own, self.is_brief, txn);
-        let (key, value) = self.ahead.next_leaf(arena.key_room()?)?;
-        Some((arena.short(key), Val::of(value)))
+        if self.is_brief {
+            return self.in_own_room(|ahead, room| ahead.next_leaf(room));
+        }
+        let (key, value) = self.ahead.next_leaf(txn.arena.key_room()?)?;
+        Some((txn.arena.short(key), Val::of(value)))
     }
 
     /// Whether it knows the values of its key.
@@ -206,18 +239,11 @@ impl Cursor {
         {
             (self.ahead, self.knows_beside) = (ahead, true);
             match self.is_brief {
-                true => self.own.make_room(),
+                true => self.ahead.put_shared(&mut self.room),
                 false => txn.arena.make_room(),
             }
             return true;
         }
         false
     }
-}
-
-/// Where the copy of a key goes: to the cursor's own memory, which is used again, or to that of its
-/// transaction.
-#[inline(always)]
-fn arena_of<'a>(own: &'a mut Arena, is_brief: bool, txn: &'a mut Txn) -> &'a mut Arena {
-    if is_brief { own.rewound() } else { &mut txn.arena }
 }

@@ -110,7 +110,7 @@ unsafe extern "C" fn mdb_cursor_get(
                 return give(key, data, pair);
             }
             if this.is_next_dense() {
-                return get_next_ahead(cursor, key, data, op);
+                return get_next_brief(cursor, key, data, op);
             }
             if this.is_among() {
                 return get_among(cursor, key, data, op);
@@ -128,7 +128,7 @@ unsafe extern "C" fn mdb_cursor_get(
                 return get_among(cursor, key, data, op);
             }
             if this.is_dense() {
-                return get_prev_dense(cursor, key, data, op);
+                return get_prev_brief(cursor, key, data, op);
             }
             return get_prev_beside(cursor, key, data, op);
         }
@@ -241,6 +241,18 @@ parts! {
     }
 
     /// MDB_NEXT in another leaf, where the cursor knows what is ahead.
+    fn get_next_brief(cursor, key, data, op) {
+        let this = &mut *cursor;
+        if !this.is_brief() {
+            return get_next_ahead(cursor, key, data, op);
+        }
+        match this.next_brief() {
+            Some(pair) => give(key, data, pair),
+            None => get_next_in_group(cursor, key, data, op),
+        }
+    }
+
+    /// The same of a cursor without its own memory.
     fn get_next_ahead(cursor, key, data, op) {
         let this = &mut *cursor;
         let txn = this.txn;
@@ -279,7 +291,7 @@ parts! {
         // settle its cursors, of which this is one.
         match this.look_ahead(&mut *txn) {
             true if this.is_next_stored() => get_next_stored(cursor, key, data, op),
-            true => get_next_ahead(cursor, key, data, op),
+            true => get_next_brief(cursor, key, data, op),
             false => get_next_in_group(cursor, key, data, op),
         }
     }
@@ -304,6 +316,18 @@ parts! {
     }
 
     /// MDB_PREV where the cursor knows its leaf, whose keys do not stand in one piece.
+    fn get_prev_brief(cursor, key, data, op) {
+        let this = &mut *cursor;
+        if !this.is_brief() {
+            return get_prev_dense(cursor, key, data, op);
+        }
+        match this.prev_brief() {
+            Some(pair) => give(key, data, pair),
+            None => get_prev_dense(cursor, key, data, op),
+        }
+    }
+
+    /// The same of a cursor without its own memory, and to another leaf.
     fn get_prev_dense(cursor, key, data, op) {
         let this = &mut *cursor;
         let txn = this.txn;

@@ -335,6 +335,14 @@ impl<'t> Ahead<'t> {
         !self.dense_end.is_null()
     }
 
+    /// Copies what the keys of such a leaf share to the beginning of `room`.
+    #[inline(always)]
+    pub fn put_shared(&self, room: &mut KeyRoom) {
+        if let Some(page) = self.dense_page() {
+            page.put_shared(self.joining.shared(), room);
+        }
+    }
+
     /// Where the offset of the entry stands to which the last step led, and that of the one before.
     #[inline(always)]
     fn here_and_before(&self, layout: Layout) -> (*const u8, *const u8) {
@@ -416,6 +424,13 @@ impl<'t> Step<'t> {
     #[inline(always)]
     pub fn joined(self, room: &mut KeyRoom) -> (Joined<'t>, &'t [u8]) {
         self.page.joined_of(self.shared, self.record, room)
+    }
+
+    /// The same, where `room` begins with what the keys of the leaf share: since
+    /// [`Ahead::put_shared`], or a step to the leaf that was given it.
+    #[inline(always)]
+    pub fn joined_again(self, room: &mut KeyRoom) -> (Joined<'t>, &'t [u8]) {
+        self.page.joined_again(self.shared, self.record, room)
     }
 }
 

@@ -113,18 +113,39 @@ impl<'a> Page<'a> {
         record: Joinable,
         room: &mut [MaybeUninit<u8>; Joining::ROOM],
     ) -> (Joined<'a>, &'a [u8]) {
+        if shared > 0 {
+            self.put_shared(shared, room);
+        }
+        self.joined_again(shared, record, room)
+    }
+
+    /// Copies what the keys share to the beginning of `room`.
+    #[inline(always)]
+    pub(crate) fn put_shared(self, shared: usize, room: &mut [MaybeUninit<u8>; Joining::ROOM]) {
+        debug_assert!(shared <= Joining::SHARED * BLOCK);
+        let to = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: a block after the shared bytes is inside the page, since records follow them, and
+        // both have room.
+        unsafe { copy_blocks::<{ Joining::SHARED }>(self.base.add(HEADER_LEN), to, shared) };
+    }
+
+    /// As [`Page::joined_of`], where what the keys share is in `room` already.
+    #[inline(always)]
+    pub(crate) fn joined_again(
+        self,
+        shared: usize,
+        record: Joinable,
+        room: &mut [MaybeUninit<u8>; Joining::ROOM],
+    ) -> (Joined<'a>, &'a [u8]) {
         let Joinable { from, rest, value } = record;
         let value = self.slice(from + rest, value);
         if shared == 0 {
             return (Joined::Stored(self.slice(from, rest)), value);
         }
         let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block after the rest is inside the page by `rest_end_max`, and so is one after
-        // the shared bytes, since records follow them; both, and a block, have room.
-        unsafe {
-            copy_blocks::<{ Joining::SHARED }>(self.base.add(HEADER_LEN), to, shared);
-            copy_blocks::<{ Joining::REST }>(self.base.add(from), to.add(shared), rest);
-        }
+        // SAFETY: a block after the rest is inside the page by `rest_end_max`; the rest, and a
+        // block, have room after the shared bytes.
+        unsafe { copy_blocks::<{ Joining::REST }>(self.base.add(from), to.add(shared), rest) };
         (Joined::Copied(shared + rest), value)
     }
 
