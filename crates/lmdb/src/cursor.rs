@@ -142,7 +142,11 @@ impl<S: Snapshot> Here<'_, S> {
     /// MDB_NEXT_DUP, or MDB_NEXT among the values of a key.
     #[inline(always)]
     pub(crate) fn next_value(self) -> Option<(Val, Val)> {
-        if !self.place.cursor_mut()?.has_next_value() {
+        let cursor = self.place.cursor_mut()?;
+        if let Some(pair) = cursor.value_beside_stored(self.txn, false) {
+            return Some(self.stored(pair));
+        }
+        if !cursor.has_next_value() {
             return None;
         }
         let key = self.place.key_here(self.txn, self.arena, self.changes)?;
@@ -154,17 +158,26 @@ impl<S: Snapshot> Here<'_, S> {
     /// MDB_PREV_DUP, or MDB_PREV among the values of a key.
     #[inline(always)]
     pub(crate) fn prev_value(self) -> Option<(Val, Val)> {
+        if let Some(pair) = self.place.cursor_mut()?.value_beside_stored(self.txn, true) {
+            return Some(self.stored(pair));
+        }
         let key = self.place.key_here(self.txn, self.arena, self.changes)?;
         let cursor = self.place.cursor_mut()?;
         let value = cursor.prev_value_joined(self.txn, self.arena.room())?;
         Some((key, self.arena.joined(value)))
     }
 
+    /// A key and a value of the store's, each in one piece.
+    #[inline(always)]
+    fn stored(self, (key, value): (&[u8], &[u8])) -> (Val, Val) {
+        (self.arena.stored(key), Val::of(value))
+    }
+
     /// MDB_GET_CURRENT.
     #[inline(always)]
     pub(crate) fn current(self) -> Option<(Val, Val)> {
-        if let Some((key, value)) = self.place.cursor()?.current_stored(self.txn) {
-            return Some((self.arena.stored(key), Val::of(value)));
+        if let Some(pair) = self.place.cursor()?.current_stored(self.txn) {
+            return Some(self.stored(pair));
         }
         let key = self.place.key_here(self.txn, self.arena, self.changes)?;
         let cursor = self.place.cursor_mut()?;
@@ -192,8 +205,8 @@ impl<S: Snapshot> Here<'_, S> {
     #[inline(always)]
     pub(crate) fn next_group(self, back: bool) -> Option<Result<(Val, Val), MadeStep>> {
         let cursor = self.place.cursor_mut()?;
-        if let Some((key, value)) = cursor.next_group_stored(self.txn, back) {
-            return Some(Ok((self.arena.stored(key), Val::of(value))));
+        if let Some(pair) = cursor.next_group_stored(self.txn, back) {
+            return Some(Ok(self.stored(pair)));
         }
         let key = cursor.next_group_joined(self.txn, back, self.arena.room())?;
         let key = self.arena.joined(key);

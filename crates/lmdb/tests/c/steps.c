@@ -373,7 +373,7 @@ static const struct work {
 		MDB_RDONLY },
 	{ "NEXT, writing", 123, next, fill_plain, 0, 0 },
 	{ "PREV, writing", 141, prev, fill_plain, 0, 0 },
-	{ "SET, 20 NEXT_DUP, writing", 140, values_of_each, fill_values, MDB_DUPSORT, 0 },
+	{ "SET, 20 NEXT_DUP, writing", 110, values_of_each, fill_values, MDB_DUPSORT, 0 },
 	{ "put", 109, put_new, fill_plain, 0, 0 },
 	{ "put, same key", 100, put_same, fill_plain, 0, 0 },
 	{ "cursor_put APPEND", 106, append, nothing, 0, 0 },

@@ -153,6 +153,30 @@ impl Cursor {
         self.values != 1
     }
 
+    /// Moves to the next value of the key in an ALIGNED leaf, or with `back` to the one before, where
+    /// that is a step inside the leaf, and gives key and value, which stand in one piece. `None` says
+    /// nothing about the key, and the cursor has not moved.
+    #[inline(always)]
+    pub fn value_beside_stored<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        back: bool,
+    ) -> Option<(&'t [u8], &'t [u8])> {
+        let is_among = self.values > 1 && self.leaf.layout() == Layout::Aligned;
+        if !is_among || !back && !self.has_next_value() {
+            return None;
+        }
+        let page = self.leaf_here(txn)?;
+        let (key, group) = page.aligned_group_of(self.offset_here())?;
+        let value = if back { self.value.checked_sub(1)? } else { self.value + 1 };
+        let found = group.rest(value);
+        if S::WRITES {
+            self.keep_value(page, found.into());
+        }
+        self.set_value(value);
+        Some((key, found))
+    }
+
     /// The next value of the key in one piece, as [`Cursor::next_joined`] gives keys, where that is
     /// a step inside a leaf. `None` says nothing about the key, and the cursor has not moved.
     #[inline(always)]
