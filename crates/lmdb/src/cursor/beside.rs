@@ -7,6 +7,9 @@ use super::Cursor;
 use crate::abi::Val;
 use crate::txn::{BLOCKED, Body, Txn};
 
+/// What a step gives: a key, of which a copy stands in the room that it was given, and a value.
+type Pair = (Joined<'static>, &'static [u8]);
+
 impl Cursor {
     /// MDB_NEXT to the next key of the leaf, if it is known to stand in one piece and its value is
     /// short: by as few steps as that takes, none of which asks whether the transaction may go on.
@@ -83,7 +86,7 @@ impl Cursor {
     #[inline(always)]
     fn in_own_room(
         &mut self,
-        step: impl FnOnce(&mut Ahead<'static>, &mut KeyRoom) -> Option<(Joined<'static>, &'static [u8])>,
+        step: impl FnOnce(&mut Ahead<'static>, &mut KeyRoom) -> Option<Pair>,
     ) -> Option<(Val, Val)> {
         let (key, value) = step(&mut self.ahead, &mut self.room)?;
         let key = match key {
@@ -220,7 +223,7 @@ impl Cursor {
         if txn.may_step(&self.place)
             && let Body::Read(read) = &txn.body
         {
-            self.among = self.place.cursor().and_then(|cursor| cursor.among(read));
+            self.among = self.place.cursor().and_then(|cursor| cursor.among(&**read));
         }
         self.knows_beside = self.is_among();
         self.knows_beside

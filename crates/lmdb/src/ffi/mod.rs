@@ -22,6 +22,7 @@ use crate::code::Answer;
 use crate::cursor::Cursor;
 use crate::txn::{FAILED, Txn};
 
+mod change;
 pub(crate) mod compare;
 mod count;
 mod cursor;

@@ -26,7 +26,8 @@ pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
 pub(crate) use new_extents::NewExtents;
-use prefetch::{prefetch, prefetch_page, prefetch_range};
+pub(crate) use prefetch::prefetch;
+use prefetch::{prefetch_page, prefetch_range};
 
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
@@ -260,9 +261,9 @@ impl PageFile {
         if self.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Has the processor fetch a page to which a scan will come, or a scan `back`. One that is still
-    /// to be checked is read from its beginning on, which the processor foresees by itself; but on
-    /// the way back not where it begins.
+    /// Has the processor fetch a page to which a scan will come, or a scan `back`. One that is
+    /// still to be checked is read from its beginning on, which the processor foresees by itself;
+    /// but on the way back not where it begins.
     #[inline(always)]
     pub(crate) fn fetch_next(&self, at: PageRef, back: bool) {
         if self.is_checked(at.0) {
@@ -270,6 +271,12 @@ impl PageFile {
         } else if back && self.is_mapped() {
             prefetch_range(self.address(at.0), 0..UNCHECKED_FETCHED);
         }
+    }
+
+    /// Where a page stands in the map, to have some of it fetched.
+    #[inline(always)]
+    pub(crate) fn address_to_fetch(&self, at: PageRef) -> *const u8 {
+        self.address(at.0)
     }
 
     /// Reads pages by a positioned read, not through the map.

@@ -8,9 +8,9 @@ use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
 use crate::tree::bytes::Joined;
-use crate::tree::page::{Joinable, Joining, Layout, Page};
-use crate::tree::page_ref::PageRef;
-use crate::tree::pages::PageFile;
+use crate::tree::page::{Joinable, Joining, LINE, Layout, Page};
+use crate::tree::page_ref::{PAGE_BYTES_MIN, PageRef};
+use crate::tree::pages::{PageFile, prefetch};
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{ReadTxn, path};
 
@@ -36,8 +36,16 @@ pub struct Ahead<'t> {
     size: usize,
     joining: Joining,
     leaves: Leaves<'t>,
+    /// With the [`lines`] of an offset, that line of the page to which steps back lead next, to be
+    /// fetched; of this page, if that one is not known or was fetched at once.
+    fetched: *const u8,
     borrowed: PhantomData<&'t ReadTxn>,
 }
+
+/// From this many entries on the leaf before one is fetched line by line, a line each step: the
+/// processor does not foresee that a lower page is read next, and would have to wait if it were to
+/// fetch all lines at once.
+const FETCHED_BY_STEPS: usize = PAGE_BYTES_MIN / LINE;
 
 /// The leaves beside one, as far as they are children of the same branch.
 #[derive(Clone, Copy)]
@@ -100,17 +108,21 @@ impl<'t> Leaves<'t> {
         Some((page, self.next.wrapping_sub(4)))
     }
 
-    /// Has entered a leaf backwards: has the processor fetch the one before it.
+    /// The leaf before one of `len` entries, if it is known and steps are to fetch it; where these
+    /// are few it is fetched at once.
     #[inline(always)]
-    fn set_next_before(&mut self, next: *const u8) {
-        self.next = next;
-        let before = next.wrapping_sub(8);
-        if let Some(file) = self.file
-            && before >= self.begin
-        {
-            // SAFETY: as in `enter_before`.
-            file.fetch_next(unsafe { reference(before) }, true);
+    fn fetched_by_steps(&self, len: usize) -> Option<*const u8> {
+        let (file, before) = (self.file?, self.next.wrapping_sub(8));
+        if before < self.begin {
+            return None;
         }
+        // SAFETY: as in `enter_before`.
+        let at = unsafe { reference(before) };
+        if len < FETCHED_BY_STEPS {
+            file.fetch_next(at, true);
+            return None;
+        }
+        Some(file.address_to_fetch(at))
     }
 
     /// Has entered a leaf: has the processor fetch the one after it.
@@ -124,6 +136,12 @@ impl<'t> Leaves<'t> {
             file.fetch_next(unsafe { reference(next) }, false);
         }
     }
+}
+
+/// The address of an offset, times so much that the next offset is a line further.
+#[inline(always)]
+fn lines(offset: *const u8, layout: Layout) -> usize {
+    offset.addr().wrapping_mul(LINE / layout.step())
 }
 
 /// The reference to a page that stands at an address.
@@ -154,6 +172,7 @@ impl<'t> Ahead<'t> {
         size: 0,
         joining: Joining::NONE,
         leaves: Leaves::NONE,
+        fetched: std::ptr::null(),
         borrowed: PhantomData,
     };
 
@@ -209,6 +228,20 @@ impl<'t> Ahead<'t> {
         Some(give(key, value))
     }
 
+    /// Stands in a leaf of this layout, from where steps lead back.
+    #[inline(always)]
+    fn set_fetched(&mut self, page: Page<'t>, layout: Layout) {
+        let fetched = self.leaves.fetched_by_steps(page.len()).unwrap_or(page.address());
+        self.fetched = fetched.wrapping_sub(lines(self.begin, layout));
+    }
+
+    /// A step back has led to the entry whose offset stands before `here`: has a line of the leaf
+    /// before fetched.
+    #[inline(always)]
+    fn fetch_line(&self, here: *const u8, layout: Layout) {
+        prefetch::<LINE>(self.fetched.wrapping_add(lines(here, layout)));
+    }
+
     /// The page, if it is an ALIGNED leaf.
     #[inline(always)]
     fn aligned_page(&self) -> Option<Page<'t>> {
@@ -226,6 +259,7 @@ impl<'t> Ahead<'t> {
             return None;
         }
         self.next = here;
+        self.fetch_line(here, Layout::Aligned);
         let (key, value) = page.short_record(before);
         Some(give(key, value))
     }
@@ -243,6 +277,7 @@ impl<'t> Ahead<'t> {
         }
         let pair = page.plain_record_in(Layout::Aligned, before)?;
         self.next = here;
+        self.fetch_line(here, Layout::Aligned);
         Some(pair)
     }
 
@@ -268,7 +303,8 @@ impl<'t> Ahead<'t> {
         }
         (self.begin, self.next, self.stored_end) = (begin, end, end);
         self.base = page.address();
-        self.leaves.set_next_before(next);
+        self.leaves.next = next;
+        self.set_fetched(page, Layout::Aligned);
         let (key, value) = page.short_record(last);
         Some(give(key, value))
     }
@@ -286,6 +322,7 @@ impl<'t> Ahead<'t> {
         }
         let record = page.joinable_of(&self.joining, before)?;
         self.next = here;
+        self.fetch_line(here, Layout::Dense);
         Some(Step { page, shared: self.joining.shared(), record })
     }
 
@@ -311,7 +348,8 @@ impl<'t> Ahead<'t> {
         let record = page.joinable_of(&joining, end.wrapping_sub(step))?;
         (self.begin, self.next, self.dense_end) = (begin, end, end);
         (self.base, self.joining) = (page.address(), joining);
-        self.leaves.set_next_before(next);
+        self.leaves.next = next;
+        self.set_fetched(page, Layout::Dense);
         Some(Step { page, shared: joining.shared(), record }.joined(room))
     }
 
@@ -446,7 +484,12 @@ impl Cursor {
     /// The same for steps back.
     #[inline(always)]
     pub fn behind<'t>(&self, txn: &'t ReadTxn) -> Option<Ahead<'t>> {
-        if self.leaf.usual_end.is_null() { None } else { self.beside(txn) }
+        if self.leaf.usual_end.is_null() {
+            return None;
+        }
+        let mut ahead = self.beside(txn)?;
+        ahead.set_fetched(self.page(), self.leaf.layout());
+        Some(ahead)
     }
 
     /// What lies beside a cursor that stands on the last value of a key.
@@ -471,6 +514,7 @@ impl Cursor {
             size: leaf.size,
             joining: page.joining()?,
             leaves: if self.path.is_scan() { self.leaves_beside(txn) } else { Leaves::NONE },
+            fetched: leaf.base,
             borrowed: PhantomData,
         })
     }

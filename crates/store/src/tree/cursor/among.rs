@@ -2,14 +2,13 @@
 //! each step whether the cursor still stands where it did.
 
 use super::{Cursor, State};
-use crate::tree::ReadTxn;
+use crate::tree::Snapshot;
 use crate::tree::page::Layout;
 use crate::tree::page::group::Group;
-use crate::tree::snapshot::sealed::Sealed;
 
 /// The values of a key that stand in one group, each in one piece, and the one of them that a
-/// [`Cursor`] stands on. It borrows the transaction, which therefore neither ends nor is renewed,
-/// and steps by itself; [`Cursor::follow_among`] then moves the cursor to its place.
+/// [`Cursor`] stands on. It borrows the read transaction, which therefore neither ends nor is
+/// renewed, and steps by itself; [`Cursor::follow_among`] then moves the cursor to its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Among<'t> {
     key: &'t [u8],
@@ -48,12 +47,12 @@ impl<'t> Among<'t> {
 
 #[doc(hidden)]
 impl Cursor {
-    /// The values of its key, if the cursor stands in an ALIGNED leaf, where each is in one piece,
-    /// on one of several in a group, and the key is short.
+    /// The values of its key, if the cursor stands in an ALIGNED leaf of a read transaction, where
+    /// each is in one piece, on one of several in a group, and the key is short.
     #[inline(always)]
-    pub fn among<'t>(&self, txn: &'t ReadTxn) -> Option<Among<'t>> {
+    pub fn among<'t, S: Snapshot>(&self, txn: &'t S) -> Option<Among<'t>> {
         let is_among = self.values > 1 && self.leaf.layout() == Layout::Aligned;
-        if !is_among || self.state != State::On || !self.has_leaf(txn) {
+        if S::WRITES || !is_among || self.state != State::On || !self.has_leaf(txn) {
             return None;
         }
         let (key, group) = self.page().aligned_group_of(self.offset_here())?;
@@ -74,7 +73,7 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Snapshot, Store, Table, TableOptions};
+    use crate::tree::{ReadTxn, Store, Table, TableOptions};
 
     type Pair = (Vec<u8>, Vec<u8>);
 

@@ -153,9 +153,9 @@ impl Cursor {
         self.values != 1
     }
 
-    /// Moves to the next value of the key in an ALIGNED leaf, or with `back` to the one before, where
-    /// that is a step inside the leaf, and gives key and value, which stand in one piece. `None` says
-    /// nothing about the key, and the cursor has not moved.
+    /// Moves to the next value of the key in an ALIGNED leaf, or with `back` to the one before,
+    /// where that is a step inside the leaf, and gives key and value, which stand in one piece.
+    /// `None` says nothing about the key, and the cursor has not moved.
     #[inline(always)]
     pub fn value_beside_stored<'t, S: Snapshot>(
         &mut self,

@@ -337,8 +337,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Key and values of the record of an ALIGNED leaf whose offset stands at `address`, if that has
-    /// several values and its key is short.
+    /// Key and values of the record of an ALIGNED leaf whose offset stands at `address`, if that
+    /// has several values and its key is short.
     #[inline(always)]
     pub(crate) fn aligned_group_of(self, address: *const u8) -> Option<(&'a [u8], Group<'a>)> {
         let slot = self.word(address as usize - self.base as usize);

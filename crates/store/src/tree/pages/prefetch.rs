@@ -52,7 +52,7 @@ fn hidden(number: isize) -> isize {
 
 /// Prefetches the cache lines of a number of bytes from an address on, whatever is there.
 #[inline(always)]
-pub(super) fn prefetch<const BYTES: usize>(base: *const u8) {
+pub(crate) fn prefetch<const BYTES: usize>(base: *const u8) {
     #[cfg(target_arch = "x86_64")]
     for at in (0..BYTES).step_by(page::LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
