@@ -383,7 +383,19 @@ pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) -> 
 }
 
 impl Inner {
-    /// Removes meta records that were never published. The caller has the writer's lock.
+    /// As [`Inner::clean`], for a caller that has only the writer's lock. A record that another
+    /// thread of this process is flushing, to publish it then ([`Inner::sync`]), was not left by a
+    /// writer that died: that thread has the turn of the meta pages until it has published.
+    pub(crate) fn clean_in_turn(&self) -> Result<()> {
+        if self.lock.word(WORD_DIRTY).load(SeqCst) != DIRTY {
+            return Ok(());
+        }
+        let _turn = locked(&self.meta_turn);
+        self.clean()
+    }
+
+    /// Removes meta records that were never published. The caller has the writer's lock and the
+    /// turn of the meta pages.
     pub(crate) fn clean(&self) -> Result<()> {
         if self.lock.word(WORD_DIRTY).load(SeqCst) != DIRTY {
             return Ok(());

@@ -147,6 +147,7 @@ impl Inner {
         if !end.lock(Wait::No)? || self.latest_number() != newest.meta.txn {
             return Ok(());
         }
+        let _held = locked(&self.meta_turn);
         self.clean()?;
         let log = log::place_at_checkpoint(&newest.meta, true);
         let meta = Meta { kind: Kind::Flushed, log, ..newest.meta.clone() };

@@ -332,7 +332,7 @@ impl Inner {
 /// A transaction that begins alone. The caller has the writer's lock.
 fn first_group(store: &Inner) -> Result<Box<Group>> {
     store.check_writable()?;
-    store.clean()?;
+    store.clean_in_turn()?;
     let latest = store.latest_number();
     let kept = locked(&store.hints.kept).take().filter(|kept| kept.follows == latest);
     let mut group = match kept {

@@ -6,10 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::ReadTxn;
+use super::super::commit::{announce, write_meta};
 use super::super::free::{pending_runs, ready_entry};
 use super::super::insert::put_plain;
+use super::super::meta::{Kind, Meta, SnapshotMeta};
 use super::super::page::search::{LIKELY_BYTES, Side, branch_slot, leaf_slot, likely_place};
 use super::super::pages::Pages;
+use super::super::recover::read_metas;
 use super::super::remove::delete_plain;
 use super::super::search::scan_plain;
 use super::super::spill::spill;
@@ -17,6 +20,7 @@ use super::super::tree::{Root, Tree};
 use super::*;
 use crate::Error;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
+use crate::sync::locked;
 use crate::tree::order::Form;
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef};
 use crate::tree::words::{WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_NUMBER};
@@ -113,7 +117,7 @@ fn collect_pages(pages: &impl Pages, at: PageRef, level: u8, found: &mut Vec<Pag
     }
 }
 
-/// Every page is used once or free once.
+/// Every page is used once or free once; those of the log's ring are used.
 fn check_space(store: &Store) {
     let txn = store.begin_read().unwrap();
     let meta = &txn.meta.meta;
@@ -126,6 +130,8 @@ fn check_space(store: &Store) {
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
         collect_root(root, &mut found);
     }
+    let ring = meta.log.iter().map(|place| place.run);
+    found.extend(ring.flat_map(|run| run.start..run.start + run.len));
     let mut free = meta.recent.iter().map(|free| free.run).collect::<Vec<_>>();
     let (mut ready_pages, mut pending_pages) = (0, 0);
     scan_plain(&txn.pages, &Tree::new(meta.ready, Form::PLAIN), &[], &mut |key, value| {
@@ -801,4 +807,32 @@ fn shared_words_that_were_damaged_do_no_harm() {
     }
     put().unwrap();
     assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+}
+
+/// A thread that begins to write does not take the record that another one is about to publish for
+/// one that a writer left when it died.
+#[test]
+fn a_record_that_is_about_to_be_published_is_not_removed() {
+    let (_system, store) = fresh();
+    let mut turn = begin(&store);
+    change(&mut turn, &mut Model::new(), &mut Random(1), 10, 100);
+    turn.commit(Durability::Eventual).unwrap();
+
+    let inner = &store.inner;
+    let newest = inner.newest().unwrap();
+    let slot = inner.free_slot();
+    let held = locked(&inner.meta_turn);
+    let meta = Meta { kind: Kind::Flushed, ..newest.meta.clone() };
+    write_meta(inner, &meta, slot, &mut inner.pages.new_buffer().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        let begins = scope.spawn(|| inner.clean_in_turn());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!begins.is_finished());
+        announce(inner, SnapshotMeta { meta, slot }, true);
+        drop(held);
+        begins.join().unwrap().unwrap();
+    });
+    let found = read_metas(&*inner.pages.file, &inner.pages.path).unwrap();
+    let number = found.metas[slot as usize].as_ref().map(|meta| meta.txn);
+    assert_eq!(number, Some(newest.meta.txn));
 }
