@@ -240,7 +240,7 @@ parts! {
         }
     }
 
-    /// MDB_NEXT in another leaf, where the cursor knows what is ahead.
+    /// MDB_NEXT where the cursor knows what is ahead, and keys do not stand in one piece.
     fn get_next_brief(cursor, key, data, op) {
         let this = &mut *cursor;
         if !this.is_brief() {
