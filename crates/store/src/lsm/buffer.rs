@@ -21,7 +21,7 @@ mod keys;
 /// be cut anew.
 const TOMBSTONES_MAX: usize = 256;
 /// What an entry takes besides key and value.
-pub(crate) const ENTRY_BYTES: usize = 48;
+pub(crate) const ENTRY_BYTES: usize = 64;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
 /// A group with this many operations is put in in the order of its keys.
@@ -50,7 +50,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// An empty one, which is full with about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let (points, bytes) = (Memtable::new(), AtomicU64::new(0));
+        let (points, bytes) = (Memtable::new(bytes_max), AtomicU64::new(0));
         let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
         let (keys, pieces) = (Keys::new(bytes_max), RwLock::default());
         Self { points, keys, bytes, ranges, ranges_len, pieces }
@@ -151,7 +151,8 @@ impl Buffer {
 
     /// About how many bytes what is in it takes.
     fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed) as usize + self.ranges() * TOMBSTONE_BYTES
+        let points = self.bytes.load(Ordering::Relaxed) as usize + self.points.bucket_bytes();
+        points + self.ranges() * TOMBSTONE_BYTES
     }
 
     /// How many range tombstones there are.
@@ -197,7 +198,7 @@ impl Buffer {
     /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside. `hash` is
     /// the key's, as filters have it.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
-        if self.keys.may_have(hash) { self.points.get(key, at) } else { None }
+        if self.keys.may_have(hash) { self.points.get(key, hash, at) } else { None }
     }
 }
 

@@ -10,12 +10,17 @@
 //! above only make it quicker to find. The memory of all nodes is given back at once, with the
 //! memtable.
 //!
+//! A look-up of the newest entry of a key goes by the hash of the key and not through the list,
+//! each step of which waits for memory.
+//!
 //! This module knows no file and gives out no sequence numbers.
 
 use std::cmp::Ordering as Order;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
 use super::entry::{Kind, heads, order};
+use super::filter;
 use crate::sync::atomic::AtomicU32;
 
 mod arena;
@@ -23,11 +28,16 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use node::{HEIGHT_MAX, NodeRef, Nodes};
+use node::{HEIGHT_MAX, InBucket, NodeRef, Nodes};
 
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
+/// There is a bucket for each this many bytes of a full memtable: one for each entry, if these are
+/// short. The buckets are a sixteenth of it.
+const BYTES_A_BUCKET: usize = 16 * size_of::<usize>();
+/// Right for memtables of up to 2 GiB.
+const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
 /// Putting nodes in order prefetches the node that is this many places ahead.
 const AHEAD: usize = 6;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
@@ -104,13 +114,15 @@ pub(crate) struct Made<'m> {
     /// [`heads`] of the key: they are compared again and again.
     key_head: u64,
     more: [u64; 2],
+    /// The key's.
+    hash: u64,
     node: NodeRef<'m>,
 }
 
 impl<'m> Made<'m> {
     fn new(node: NodeRef<'m>) -> Self {
         let [key_head, more @ ..] = heads(node.key());
-        Self { key_head, more, node }
+        Self { key_head, more, hash: filter::hash(node.key()), node }
     }
 
     fn place(&self) -> Target<'m> {
@@ -123,9 +135,10 @@ impl<'m> Made<'m> {
 type Gap<'m> = (NodeRef<'m>, Option<NodeRef<'m>>);
 
 impl Memtable {
-    /// An empty one.
-    pub(crate) fn new() -> Self {
-        Self { nodes: Nodes::new(), height: AtomicU32::new(1) }
+    /// An empty one, which is full with about `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
+        Self { nodes: Nodes::new(buckets), height: AtomicU32::new(1) }
     }
 
     /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
@@ -138,6 +151,7 @@ impl Memtable {
         let target = Target::new(key, seq);
         let height = target.height();
         let node = self.nodes.make(height, key, seq, kind, value);
+        self.nodes.put_in_bucket(filter::hash(key), node);
         let listed = self.raise(height);
         let mut gaps = self.gaps(&target, listed);
         for (level, gap) in gaps.iter_mut().enumerate().take(height) {
@@ -180,6 +194,12 @@ impl Memtable {
     /// Puts entries of this memtable in, in their order, each from the place of the one before:
     /// that waits for memory less than a search for each.
     pub(crate) fn insert_all(&self, mut made: Vec<Made<'_>>) {
+        for (at, one) in made.iter().enumerate() {
+            if let Some(later) = made.get(at + AHEAD) {
+                self.nodes.prefetch_bucket(later.hash);
+            }
+            self.nodes.put_in_bucket(one.hash, one.node);
+        }
         made.sort_unstable_by(|a, b| a.place().order(&b.place()));
         let height = made.iter().map(|made| made.node.height()).max().unwrap_or(1);
         let listed = self.raise(height);
@@ -216,10 +236,15 @@ impl Memtable {
         }
     }
 
-    /// The newest entry of a key whose number is at most `at`: its number, kind and value.
-    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
-        let node = self.gap(&Target::new(key, at)).1?;
-        (node.key() == key).then(|| (node.seq(), node.kind(), node.value()))
+    /// The newest entry of a key whose number is at most `at`: its number, kind and value. `hash`
+    /// is the key's.
+    pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
+        let node = match self.nodes.newest(key, hash) {
+            InBucket::Newest(node) if node.seq() <= at => node,
+            InBucket::Absent => return None,
+            _ => self.gap(&Target::new(key, at)).1.filter(|node| node.key() == key)?,
+        };
+        Some((node.seq(), node.kind(), node.value()))
     }
 
     /// About how many keys it adds from `from` on and before `to`, entries that delete taken off:
@@ -250,6 +275,11 @@ impl Memtable {
     /// The bytes of memory that are held for it.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.bytes()
+    }
+
+    /// Those that were taken before there were any entries.
+    pub(crate) fn bucket_bytes(&self) -> usize {
+        self.nodes.bucket_bytes()
     }
 
     /// An iterator that stands nowhere.
