@@ -21,7 +21,7 @@ mod keys;
 /// be cut anew.
 const TOMBSTONES_MAX: usize = 256;
 /// What an entry takes besides key and value.
-pub(crate) const ENTRY_BYTES: usize = 64;
+pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
 /// A group with this many operations is put in in the order of its keys.
@@ -151,8 +151,7 @@ impl Buffer {
 
     /// About how many bytes what is in it takes.
     fn bytes(&self) -> usize {
-        let points = self.bytes.load(Ordering::Relaxed) as usize + self.points.bucket_bytes();
-        points + self.ranges() * TOMBSTONE_BYTES
+        self.bytes.load(Ordering::Relaxed) as usize + self.ranges() * TOMBSTONE_BYTES
     }
 
     /// How many range tombstones there are.

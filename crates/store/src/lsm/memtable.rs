@@ -10,8 +10,8 @@
 //! above only make it quicker to find. The memory of all nodes is given back at once, with the
 //! memtable.
 //!
-//! A look-up of the newest entry of a key goes by the hash of the key and not through the list,
-//! each step of which waits for memory.
+//! The newest entry of a key is mostly found by the key's hash and not through the list, each step
+//! of which waits for memory: a table of slots leads to the entries that were put in lately.
 //!
 //! This module knows no file and gives out no sequence numbers.
 
@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
 use super::entry::{Kind, heads, order};
+use super::files::memory::SLOTS_PART;
 use super::filter;
 use crate::sync::atomic::AtomicU32;
 
@@ -28,17 +29,17 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use node::{HEIGHT_MAX, InBucket, NodeRef, Nodes};
+use node::{HEIGHT_MAX, NodeRef, Nodes};
 
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
-/// There is a bucket for each this many bytes of a full memtable: one for each entry, if these are
-/// short. The buckets are a sixteenth of it.
-const BYTES_A_BUCKET: usize = 16 * size_of::<usize>();
+/// There is one slot for each this many bytes of a full memtable: for each entry, if these are
+/// short.
+const BYTES_A_SLOT: usize = SLOTS_PART as usize * size_of::<usize>();
 /// Right for memtables of up to 2 GiB.
-const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
-/// Putting nodes in order prefetches the node that is this many places ahead.
+const SLOTS: RangeInclusive<usize> = 8..=16 << 20;
+/// Putting nodes in order prefetches the node and the slot that is this many places ahead.
 const AHEAD: usize = 6;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
@@ -137,8 +138,8 @@ type Gap<'m> = (NodeRef<'m>, Option<NodeRef<'m>>);
 impl Memtable {
     /// An empty one, which is full with about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
-        Self { nodes: Nodes::new(buckets), height: AtomicU32::new(1) }
+        let slots = (bytes_max / BYTES_A_SLOT).clamp(*SLOTS.start(), *SLOTS.end());
+        Self { nodes: Nodes::new(slots), height: AtomicU32::new(1) }
     }
 
     /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
@@ -148,10 +149,11 @@ impl Memtable {
     ///
     /// When key or value have more than `u32::MAX` bytes.
     pub(crate) fn insert(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
+        let hash = filter::hash(key);
+        self.nodes.prefetch_slot(hash);
         let target = Target::new(key, seq);
         let height = target.height();
         let node = self.nodes.make(height, key, seq, kind, value);
-        self.nodes.put_in_bucket(filter::hash(key), node);
         let listed = self.raise(height);
         let mut gaps = self.gaps(&target, listed);
         for (level, gap) in gaps.iter_mut().enumerate().take(height) {
@@ -160,6 +162,7 @@ impl Memtable {
                 *gap = walk(gap.0, level, &target, None);
             }
         }
+        self.note(hash, gaps[0].0, &target, node);
     }
 
     /// Sets an entry aside that [`Memtable::put_in`] is to put in. Where many come at once that is
@@ -194,12 +197,6 @@ impl Memtable {
     /// Puts entries of this memtable in, in their order, each from the place of the one before:
     /// that waits for memory less than a search for each.
     pub(crate) fn insert_all(&self, mut made: Vec<Made<'_>>) {
-        for (at, one) in made.iter().enumerate() {
-            if let Some(later) = made.get(at + AHEAD) {
-                self.nodes.prefetch_bucket(later.hash);
-            }
-            self.nodes.put_in_bucket(one.hash, one.node);
-        }
         made.sort_unstable_by(|a, b| a.place().order(&b.place()));
         let height = made.iter().map(|made| made.node.height()).max().unwrap_or(1);
         let listed = self.raise(height);
@@ -208,9 +205,11 @@ impl Memtable {
         for (at, one) in made.iter().enumerate() {
             if let Some(later) = made.get(at + AHEAD) {
                 later.node.prefetch();
+                self.nodes.prefetch_slot(later.hash);
             }
             let (place, node) = (one.place(), one.node);
             self.move_on(&mut gaps[..listed], &place);
+            let before = gaps[0].0;
             for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
                 while !self.nodes.link(level, gap.0, gap.1, node) {
                     // Another thread linked a node there.
@@ -218,6 +217,20 @@ impl Memtable {
                 }
                 gap.0 = node;
             }
+            self.note(one.hash, before, &place, node);
+        }
+    }
+
+    /// Has a node that was linked behind `before` found by the hash of its key, unless there is a
+    /// newer one of the key.
+    ///
+    /// If that one was put into the slot before ours, we see that it is linked; else it takes the
+    /// slot over from ours.
+    fn note(&self, hash: u64, before: NodeRef<'_>, place: &Target<'_>, node: NodeRef<'_>) {
+        self.nodes.put_in_slot(hash, node);
+        let before = walk(before, 0, place, Some(node)).0;
+        if before.key() == node.key() {
+            self.nodes.take_from_slot(hash, node);
         }
     }
 
@@ -239,11 +252,9 @@ impl Memtable {
     /// The newest entry of a key whose number is at most `at`: its number, kind and value. `hash`
     /// is the key's.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
-        let node = match self.nodes.newest(key, hash) {
-            InBucket::Newest(node) if node.seq() <= at => node,
-            InBucket::Absent => return None,
-            _ => self.gap(&Target::new(key, at)).1.filter(|node| node.key() == key)?,
-        };
+        let newest = self.nodes.in_slot(hash).filter(|node| node.key() == key && node.seq() <= at);
+        let searched = || self.gap(&Target::new(key, at)).1.filter(|node| node.key() == key);
+        let node = newest.or_else(searched)?;
         Some((node.seq(), node.kind(), node.value()))
     }
 
@@ -275,11 +286,6 @@ impl Memtable {
     /// The bytes of memory that are held for it.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.bytes()
-    }
-
-    /// Those that were taken before there were any entries.
-    pub(crate) fn bucket_bytes(&self) -> usize {
-        self.nodes.bucket_bytes()
     }
 
     /// An iterator that stands nowhere.

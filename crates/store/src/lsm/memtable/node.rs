@@ -1,14 +1,12 @@
 //! The nodes of the skip list, each one piece of memory:
 //!
 //! ```text
-//!   newest | behind | link n-1 | ... | link 0 | head of the key, height, kind, ... | key | value
-//!                                             ^ a pointer to a node points here
+//!   link n-1 | ... | link 0 | head of the key, height, kind, lengths, number | key | value
+//!                           ^ a pointer to a node points here
 //! ```
 //!
-//! Besides, keys are found by their hashes: each bucket leads to one node of each of its keys, and
-//! from one key to the other by the links `behind`. That node leads to the newest one of its key. A
-//! bucket that has many keys gets no more: whoever chooses keys that have one hash makes nobody go
-//! through all of them.
+//! Besides, a slot for each hash leads to the node of it that was put there last: a key that another
+//! one has driven out is found through the list.
 //!
 //! A node never changes except its links. The fields that nearly every step of a search needs are
 //! side by side: links, height and the first eight bytes of the key as a number. This module knows
@@ -43,24 +41,6 @@ struct Node {
 /// Where the key begins: right after the last field, whatever padding the struct has.
 const KEY_AT: usize = std::mem::offset_of!(Node, value_len) + size_of::<u32>();
 const LINK: usize = size_of::<AtomicPtr<Node>>();
-/// The links besides those of the levels: of a node in a bucket, to one of another key,
-const BEHIND: usize = 0;
-/// and to the newest one of its own key, if that is another node.
-const NEWEST: usize = 1;
-/// How many these are.
-const OTHERS: usize = 2;
-/// A bucket with this many keys is full. There are about as many buckets as keys.
-const BUCKET_KEYS_MAX: usize = 16;
-
-/// What a bucket says of a key.
-pub(super) enum InBucket<'m> {
-    /// The newest node that was put into it.
-    Newest(NodeRef<'m>),
-    /// There is none.
-    Absent,
-    /// There may be some that found no room in it.
-    Unknown,
-}
 
 /// All nodes of one list, and its head: a node in all levels, before all others.
 pub(super) struct Nodes {
@@ -68,25 +48,24 @@ pub(super) struct Nodes {
     head: NonNull<Node>,
     /// The last node that was set aside; its lowest link leads to the one before it.
     aside: AtomicPtr<Node>,
-    /// The node that was put into each bucket last.
-    buckets: Box<[AtomicPtr<Node>]>,
+    /// The slots of hashes.
+    slots: Box<[AtomicPtr<Node>]>,
 }
 
 // SAFETY: threads share nodes that do not change except their links, which are atomic, and the
-// arena, which is made to be shared. `head`, `aside` and `buckets` point into the arena, which
-// moves along; the latter two are atomic.
+// arena, which is made to be shared. `head`, `aside` and `slots` point into the arena, which moves
+// along; the latter two are atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
 
 impl Nodes {
-    /// None but the head.
-    pub(super) fn new(buckets: usize) -> Self {
+    /// None but the head, and this many slots.
+    pub(super) fn new(slots: usize) -> Self {
         let arena = Arena::new();
         let head = make(&arena, HEIGHT_MAX, &[], 0, Kind::Tombstone, &[]);
         let none = || AtomicPtr::new(ptr::null_mut());
-        let buckets = (0..buckets.max(1)).map(|_| none()).collect();
-        Self { arena, head, aside: none(), buckets }
+        Self { arena, head, aside: none(), slots: (0..slots).map(|_| none()).collect() }
     }
 
     /// The node before all others.
@@ -96,12 +75,7 @@ impl Nodes {
 
     /// The bytes of memory that are held for them.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.arena.held() + self.bucket_bytes()
-    }
-
-    /// The bytes of the buckets.
-    pub(super) fn bucket_bytes(&self) -> usize {
-        size_of_val(&*self.buckets)
+        size_of::<Self>() + self.arena.held() + size_of_val(&*self.slots)
     }
 
     /// A node in `height` levels that is not linked yet.
@@ -132,60 +106,34 @@ impl Nodes {
         before.link(level).compare_exchange(after, node.at.as_ptr(), won, lost).is_ok()
     }
 
-    fn bucket(&self, hash: u64) -> &AtomicPtr<Node> {
-        let at = ((hash >> 32) * self.buckets.len() as u64) >> 32;
-        &self.buckets[at as usize]
+    fn slot(&self, hash: u64) -> &AtomicPtr<Node> {
+        let at = ((hash >> 32) * self.slots.len() as u64) >> 32;
+        &self.slots[at as usize]
     }
 
-    /// Has the processor fetch the bucket of a hash.
+    /// Has the processor fetch the slot of a hash.
     #[inline]
-    pub(super) fn prefetch_bucket(&self, hash: u64) {
-        prefetch(ptr::from_ref(self.bucket(hash)).cast());
+    pub(super) fn prefetch_slot(&self, hash: u64) {
+        prefetch(ptr::from_ref(self.slot(hash)).cast());
     }
 
-    /// Has a node found by the hash of its key, if there is room. It is a node of this list, as for
-    /// `link`, and was not put into the bucket before.
-    pub(super) fn put_in_bucket<'m>(&'m self, hash: u64, node: NodeRef<'m>) {
-        let bucket = self.bucket(hash);
-        let mut first = bucket.load(Ordering::Acquire);
-        let (mut known, mut keys) = (None, 0);
-        loop {
-            // Other threads only put nodes in front of those that were there.
-            let there = NodeRef::of(first);
-            let mut at = there;
-            while let Some(other) = at
-                && at != known
-            {
-                if other.key() == node.key() {
-                    return other.lead_to(node);
-                }
-                (keys, at) = (keys + 1, other.behind());
-            }
-            if keys >= BUCKET_KEYS_MAX {
-                return;
-            }
-            known = there;
-            node.other_link(BEHIND).store(first, Ordering::Relaxed);
-            let (won, lost) = (Ordering::Release, Ordering::Acquire);
-            match bucket.compare_exchange(first, node.at.as_ptr(), won, lost) {
-                Ok(_) => return,
-                Err(other) => first = other,
-            }
-        }
-    }
-
-    /// Looks for the newest node of a key by the hash of the key.
+    /// The node that was put into the slot of a hash last.
     #[inline]
-    pub(super) fn newest(&self, key: &[u8], hash: u64) -> InBucket<'_> {
-        let mut at = NodeRef::of(self.bucket(hash).load(Ordering::Acquire));
-        let mut keys = 0;
-        while let Some(node) = at {
-            if node.key() == key {
-                return InBucket::Newest(node.newest());
-            }
-            (keys, at) = (keys + 1, node.behind());
-        }
-        if keys < BUCKET_KEYS_MAX { InBucket::Absent } else { InBucket::Unknown }
+    pub(super) fn in_slot(&self, hash: u64) -> Option<NodeRef<'_>> {
+        NodeRef::of(self.slot(hash).load(Ordering::Acquire))
+    }
+
+    /// Puts a node into the slot of a hash. It is a node of this list, as for `link`. What other
+    /// threads did before they put a node there is seen from now on.
+    pub(super) fn put_in_slot<'m>(&'m self, hash: u64, node: NodeRef<'m>) {
+        self.slot(hash).swap(node.at.as_ptr(), Ordering::AcqRel);
+    }
+
+    /// Takes a node out of the slot of a hash, if it is still there.
+    pub(super) fn take_from_slot(&self, hash: u64, node: NodeRef<'_>) {
+        let (from, to, relaxed) = (node.at.as_ptr(), ptr::null_mut(), Ordering::Relaxed);
+        // If not, another node is there.
+        let _ = self.slot(hash).compare_exchange(from, to, relaxed, relaxed);
     }
 
     /// Sets a node aside that is not linked yet. It is a node of this list, as for `link`.
@@ -221,7 +169,7 @@ fn make(
     assert!((1..=HEIGHT_MAX).contains(&height), "a node of {height} levels");
     let key_len = u32::try_from(key.len()).expect("a key of at most u32::MAX bytes");
     let value_len = u32::try_from(value.len()).expect("a value of at most u32::MAX bytes");
-    let links = ((height + OTHERS) * LINK).next_multiple_of(ALIGN);
+    let links = (height * LINK).next_multiple_of(ALIGN);
     let value_at = KEY_AT + key.len();
     let memory = arena.take(links + (value_at + value.len()).max(size_of::<Node>()));
     // SAFETY: the piece is aligned to 8 bytes and so is `links`, which is enough for the fields and
@@ -231,7 +179,7 @@ fn make(
     // memory is not shared yet, and `key` and `value` lie elsewhere.
     unsafe {
         let node = memory.add(links).cast::<Node>();
-        for level in 0..height + OTHERS {
+        for level in 0..height {
             let link = node.cast::<AtomicPtr<Node>>().sub(level + 1);
             link.write(AtomicPtr::new(ptr::null_mut()));
         }
@@ -269,32 +217,6 @@ impl<'m> NodeRef<'m> {
     #[inline]
     pub(super) fn next(self, level: usize) -> Option<Self> {
         Self::of(self.link(level).load(Ordering::Acquire))
-    }
-
-    /// The node of another key behind this one in its bucket.
-    #[inline]
-    fn behind(self) -> Option<Self> {
-        Self::of(self.other_link(BEHIND).load(Ordering::Acquire))
-    }
-
-    /// Of the node of a key in its bucket: the newest one of the key.
-    #[inline]
-    fn newest(self) -> Self {
-        Self::of(self.other_link(NEWEST).load(Ordering::Acquire)).unwrap_or(self)
-    }
-
-    /// Of the node of a key in its bucket: leads to another one of the key from now on, unless that
-    /// is older than the one to which it leads. Of equal ones the later one counts.
-    fn lead_to(self, node: Self) {
-        let newest = self.other_link(NEWEST);
-        let mut before = newest.load(Ordering::Acquire);
-        while Self::of(before).unwrap_or(self).seq() <= node.seq() {
-            let (won, lost) = (Ordering::Release, Ordering::Acquire);
-            match newest.compare_exchange(before, node.at.as_ptr(), won, lost) {
-                Ok(_) => return,
-                Err(other) => before = other,
-            }
-        }
     }
 
     /// Has the processor fetch what a step of a search needs.
@@ -353,22 +275,9 @@ impl<'m> NodeRef<'m> {
     #[inline]
     fn link(self, level: usize) -> &'m AtomicPtr<Node> {
         assert!(level < self.height(), "a level that the node is not in");
-        self.link_before(level)
-    }
-
-    /// A link besides those of the levels.
-    #[inline]
-    fn other_link(self, which: usize) -> &'m AtomicPtr<Node> {
-        self.link_before(self.height() + which)
-    }
-
-    #[inline]
-    fn link_before(self, number: usize) -> &'m AtomicPtr<Node> {
-        debug_assert!(number < self.height() + OTHERS, "a link that the node does not have");
-        // SAFETY: a node has this many links in front of it, initialised and aligned: one for each
-        // of its levels, as `link` makes sure, and behind them those that `other_link` names. They
-        // are only used through references to atomics.
-        unsafe { self.at.cast::<AtomicPtr<Node>>().sub(number + 1).as_ref() }
+        // SAFETY: a node of this many levels has that many links in front of it, initialised and
+        // aligned, and they are only used through references to atomics.
+        unsafe { self.at.cast::<AtomicPtr<Node>>().sub(level + 1).as_ref() }
     }
 }
 

@@ -34,10 +34,6 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![9 => prop::collection::vec(any::<u8>(), 0..20), 1 => Just(vec![7; 3_000])]
 }
 
-fn get<'m>(memtable: &'m Memtable, key: &[u8], at: u64) -> Option<(u64, Kind, &'m [u8])> {
-    memtable.get(key, filter::hash(key), at)
-}
-
 fn walk_forward(memtable: &Memtable) -> Vec<MemEntry<'_>> {
     let mut iter = memtable.iter();
     iter.first();
@@ -64,7 +60,7 @@ fn is_like(memtable: &Memtable, model: &Model, key: &[u8], seq: u64) {
     let place = (key.to_vec(), Reverse(seq));
     let from = model.range(place.clone()..).next().map(entry_of);
     let got = from.filter(|entry| entry.0 == key).map(|(_, seq, kind, value)| (seq, kind, value));
-    assert_eq!(get(memtable, key, seq), got);
+    assert_eq!(memtable.get(key, seq), got);
     let mut iter = memtable.iter();
     iter.seek(key, seq);
     assert_eq!(iter.entry(), from);
@@ -88,7 +84,7 @@ proptest! {
         entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values()), 0..60),
         probes in prop::collection::vec((keys(), 0..6_u64), 0..20),
     ) {
-        let memtable = Memtable::new(0);
+        let memtable = Memtable::new();
         let mut model = Model::new();
         for (key, seq, kind, value) in entries {
             let place = (key, Reverse(seq));
@@ -112,7 +108,7 @@ proptest! {
         entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values(), 0..4), 0..80),
         is_sorted in any::<bool>(),
     ) {
-        let memtable = Memtable::new(0);
+        let memtable = Memtable::new();
         let (mut model, mut aside) = (Model::new(), Model::new());
         let mut entries = entries;
         if is_sorted {
@@ -145,7 +141,7 @@ proptest! {
             is_like(&memtable, &model, &key, seq);
         }
         memtable.insert(b"\x01\x02\x03", 9, Kind::Inline, b"new");
-        prop_assert_eq!(get(&memtable, b"\x01\x02\x03", 9), Some((9, Kind::Inline, &b"new"[..])));
+        prop_assert_eq!(memtable.get(b"\x01\x02\x03", 9), Some((9, Kind::Inline, &b"new"[..])));
     }
 }
 
@@ -155,7 +151,7 @@ proptest! {
 fn threads_put_in_many_at_once() {
     const THREADS: u64 = 3;
     let (batches, each) = if cfg!(miri) { (2, 10) } else { (40, 300) };
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new();
     // The finaliser of SplitMix64 spreads the numbers.
     let key = |number: u64| {
         let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -182,7 +178,7 @@ fn threads_put_in_many_at_once() {
     let found = walk_forward(&memtable);
     assert_eq!(found.len() as u64, all);
     assert!(found.windows(2).all(|two| two[0].0 < two[1].0));
-    assert!((0..all).all(|n| get(&memtable, &key(n), n).is_some_and(|found| found.0 == n)));
+    assert!((0..all).all(|n| memtable.get(&key(n), n).is_some_and(|found| found.0 == n)));
     // Each level has the nodes that are that high, in their order.
     for level in 1..HEIGHT_MAX {
         let high = found.iter().filter(|found| Target::new(found.0, found.1).height() > level);
@@ -197,7 +193,7 @@ fn threads_put_in_many_at_once() {
 
 #[test]
 fn threads_set_entries_aside() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new();
     let each = if cfg!(miri) { 50 } else { 5_000 };
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
@@ -214,36 +210,36 @@ fn threads_set_entries_aside() {
     memtable.put_in();
     let keys: Vec<_> = walk_forward(&memtable).iter().map(|entry| entry.0.to_vec()).collect();
     assert_eq!(keys, (0..each * 2).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
-    assert_eq!(get(&memtable, &5_u64.to_be_bytes(), 1).map(|found| found.0), Some(1));
+    assert_eq!(memtable.get(&5_u64.to_be_bytes(), 1).map(|found| found.0), Some(1));
 }
 
 #[test]
 fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new();
     memtable.insert(b"key", 1, Kind::Inline, b"old");
     memtable.insert(b"key", 1, Kind::Tombstone, b"");
-    assert_eq!(get(&memtable, b"key", 5), Some((1, Kind::Tombstone, &b""[..])));
+    assert_eq!(memtable.get(b"key", 5), Some((1, Kind::Tombstone, &b""[..])));
 }
 
 #[test]
 fn keys_and_values_have_any_length() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new();
     let mut inserted = 0;
     let longest = if cfg!(miri) { 1_000 } else { 65_536 };
     for len in [0, 1, 7, 8, 9, 100, longest] {
         let (key, value) = (vec![1; len], vec![2; len * 3]);
         memtable.insert(&key, 1, Kind::Inline, &value);
         inserted += key.len() + value.len();
-        assert_eq!(get(&memtable, &key, 1), Some((1, Kind::Inline, &value[..])), "{len}");
+        assert_eq!(memtable.get(&key, 1), Some((1, Kind::Inline, &value[..])), "{len}");
         assert!(memtable.bytes() >= inserted, "{} bytes after {len}", memtable.bytes());
     }
-    assert_eq!(get(&memtable, &[1; 10], 1), None);
-    assert_eq!(get(&memtable, &[1; 9], 0), None);
+    assert_eq!(memtable.get(&[1; 10], 1), None);
+    assert_eq!(memtable.get(&[1; 9], 0), None);
 }
 
 #[test]
 fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new();
     let empty = memtable.bytes();
     let count: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
     for n in 0..count {
@@ -258,7 +254,7 @@ fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
 fn threads_put_entries_in_while_others_read_them() {
     const THREADS: u64 = 4;
     let each: u64 = if cfg!(miri) { 20 } else { 20_000 };
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new();
     // Neighbours come from different threads, so that they race for the same links.
     let key = |n: u64| n.to_be_bytes();
     std::thread::scope(|scope| {
@@ -270,7 +266,7 @@ fn threads_put_entries_in_while_others_read_them() {
                     let place = if n % 2 == 0 { n } else { each - n };
                     let number = place * THREADS + thread;
                     memtable.insert(&key(number), n, Kind::Inline, &number.to_le_bytes());
-                    assert_eq!(get(memtable, &key(number), n).map(|found| found.0), Some(n));
+                    assert_eq!(memtable.get(&key(number), n).map(|found| found.0), Some(n));
                 }
             });
         }
@@ -303,7 +299,7 @@ fn schedules() {
     use std::sync::Arc;
 
     let model = || {
-        let memtable = Arc::new(Memtable::new(0));
+        let memtable = Arc::new(Memtable::new());
         let writers: Vec<_> = (0..2_u64)
             .map(|thread| {
                 let memtable = Arc::clone(&memtable);
@@ -311,11 +307,11 @@ fn schedules() {
                     let key = |n: u64| [(n * 5 % 6 * 2 + thread) as u8];
                     for n in 0..3_u64 {
                         memtable.insert(&key(n), n, Kind::Inline, &[7; 3_000]);
-                        assert!(get(&memtable, &key(n), n).is_some());
+                        assert!(memtable.get(&key(n), n).is_some());
                     }
                     let make = |n| memtable.make(&key(n), n, Kind::Inline, &[7; 3_000]);
                     memtable.insert_all((3..6).map(make).collect());
-                    assert!((3..6).all(|n| get(&memtable, &key(n), n).is_some()));
+                    assert!((3..6).all(|n| memtable.get(&key(n), n).is_some()));
                 })
             })
             .collect();
@@ -334,30 +330,4 @@ fn schedules() {
     let schedules = std::env::var("SCHEDULES").map_or(300, |text| text.parse().unwrap());
     shuttle::check_random(model, schedules);
     shuttle::check_pct(model, schedules, 3);
-}
-
-/// Keys of one hash are found all the same, whether there was room in their bucket or not.
-#[test]
-fn keys_of_one_hash_are_found() {
-    let memtable = Memtable::new(1 << 20);
-    // The first half of such a key makes the product of both halves zero.
-    let key = |number: u64| {
-        let zero = 0xa076_1d64_78bd_642f_u64.to_le_bytes();
-        [zero, number.to_be_bytes()].concat()
-    };
-    assert_eq!(filter::hash(&key(1)), filter::hash(&key(2)));
-    for (round, seq) in [(0, 1_000), (1, 2_000), (2, 1_500)] {
-        let made = (round..100).step_by(round as usize + 1);
-        let made = made.map(|n| memtable.make(&key(n), seq + n, Kind::Inline, &[round as u8]));
-        memtable.insert_all(made.collect());
-    }
-    for n in 0..100 {
-        let versions = [(2_000, n % 2 == 1), (1_500, n % 3 == 2), (1_000, true)];
-        for at in [0, 1_000 + n, 1_500 + n, 1_999, 2_000 + n, u64::MAX] {
-            let seqs = versions.iter().filter(|version| version.1).map(|version| version.0 + n);
-            let newest = seqs.filter(|&seq| seq <= at).max();
-            assert_eq!(get(&memtable, &key(n), at).map(|found| found.0), newest, "{n} {at}");
-        }
-    }
-    assert_eq!(get(&memtable, &key(100), u64::MAX), None);
 }
