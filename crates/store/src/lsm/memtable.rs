@@ -10,8 +10,10 @@
 //! above only make it quicker to find. The memory of all nodes is given back at once, with the
 //! memtable.
 //!
-//! The newest entry of a key is mostly found by the key's hash and not through the list, each step
-//! of which waits for memory: a table of slots leads to the entries that were put in lately.
+//! A key is looked up by its hash and not through the list, each step of which waits for memory.
+//! After an entry was linked it is put into the bucket of the hash, in front of all that are there
+//! already. It may stand in front of a newer one of its key, from a thread that was quicker; then
+//! it is marked, and a look-up that meets it goes through the list.
 //!
 //! This module knows no file and gives out no sequence numbers.
 
@@ -20,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
 use super::entry::{Kind, heads, order};
-use super::files::memory::SLOTS_PART;
+use super::files::memory::BUCKETS_PART;
 use super::filter;
 use crate::sync::atomic::AtomicU32;
 
@@ -34,12 +36,15 @@ use node::{HEIGHT_MAX, NodeRef, Nodes};
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
-/// There is one slot for each this many bytes of a full memtable: for each entry, if these are
+/// There is one bucket for each this many bytes of a full memtable: for each entry, if these are
 /// short.
-const BYTES_A_SLOT: usize = SLOTS_PART as usize * size_of::<usize>();
+const BYTES_A_BUCKET: usize = BUCKETS_PART as usize * size_of::<usize>();
 /// Right for memtables of up to 2 GiB.
-const SLOTS: RangeInclusive<usize> = 8..=16 << 20;
-/// Putting nodes in order prefetches the node and the slot that is this many places ahead.
+const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
+/// A look-up goes this far in a bucket before it goes through the list: nobody who chooses keys of
+/// one hash, or overwrites one key again and again, makes it go further.
+const BUCKET_STEPS_MAX: usize = 16;
+/// Putting nodes in order prefetches the node and the bucket that is this many places ahead.
 const AHEAD: usize = 6;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
@@ -138,8 +143,8 @@ type Gap<'m> = (NodeRef<'m>, Option<NodeRef<'m>>);
 impl Memtable {
     /// An empty one, which is full with about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let slots = (bytes_max / BYTES_A_SLOT).clamp(*SLOTS.start(), *SLOTS.end());
-        Self { nodes: Nodes::new(slots), height: AtomicU32::new(1) }
+        let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
+        Self { nodes: Nodes::new(buckets), height: AtomicU32::new(1) }
     }
 
     /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
@@ -150,7 +155,7 @@ impl Memtable {
     /// When key or value have more than `u32::MAX` bytes.
     pub(crate) fn insert(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
         let hash = filter::hash(key);
-        self.nodes.prefetch_slot(hash);
+        self.nodes.prefetch_bucket(hash);
         let target = Target::new(key, seq);
         let height = target.height();
         let node = self.nodes.make(height, key, seq, kind, value);
@@ -205,7 +210,7 @@ impl Memtable {
         for (at, one) in made.iter().enumerate() {
             if let Some(later) = made.get(at + AHEAD) {
                 later.node.prefetch();
-                self.nodes.prefetch_slot(later.hash);
+                self.nodes.prefetch_bucket(later.hash);
             }
             let (place, node) = (one.place(), one.node);
             self.move_on(&mut gaps[..listed], &place);
@@ -221,16 +226,15 @@ impl Memtable {
         }
     }
 
-    /// Has a node that was linked behind `before` found by the hash of its key, unless there is a
-    /// newer one of the key.
+    /// Has a node that was linked behind `before`, at its place, found by the hash of its key.
     ///
-    /// If that one was put into the slot before ours, we see that it is linked; else it takes the
-    /// slot over from ours.
+    /// Nodes of its key that are newer come into the bucket later than it, and in front of it. Or
+    /// they were there already: then they were linked before, and this thread sees that.
     fn note(&self, hash: u64, before: NodeRef<'_>, place: &Target<'_>, node: NodeRef<'_>) {
-        self.nodes.put_in_slot(hash, node);
+        self.nodes.put_in_bucket(hash, node);
         let before = walk(before, 0, place, Some(node)).0;
-        if before.key() == node.key() {
-            self.nodes.take_from_slot(hash, node);
+        if before.key_head() == place.key_head && before.key() == place.key {
+            node.mark();
         }
     }
 
@@ -252,10 +256,25 @@ impl Memtable {
     /// The newest entry of a key whose number is at most `at`: its number, kind and value. `hash`
     /// is the key's.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
-        let newest = self.nodes.in_slot(hash).filter(|node| node.key() == key && node.seq() <= at);
-        let searched = || self.gap(&Target::new(key, at)).1.filter(|node| node.key() == key);
-        let node = newest.or_else(searched)?;
+        let node = self.newest(&Target::new(key, at), hash)?;
         Some((node.seq(), node.kind(), node.value()))
+    }
+
+    #[inline]
+    fn newest(&self, target: &Target<'_>, hash: u64) -> Option<NodeRef<'_>> {
+        let is_of_key = |node: &NodeRef<'_>| {
+            node.key_head() == target.key_head && node.key() == target.key
+        };
+        for (steps, node) in self.nodes.in_bucket(hash).enumerate() {
+            let is_it = is_of_key(&node) && node.seq() <= target.seq;
+            if steps == BUCKET_STEPS_MAX || is_it && node.is_marked() {
+                return self.gap(target).1.filter(is_of_key);
+            }
+            if is_it {
+                return Some(node);
+            }
+        }
+        None
     }
 
     /// About how many keys it adds from `from` on and before `to`, entries that delete taken off:

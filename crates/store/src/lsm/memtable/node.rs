@@ -5,10 +5,10 @@
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! Besides, a slot for each hash leads to the node of it that was put there last: a key that another
-//! one has driven out is found through the list.
+//! Besides, each node is in the bucket of a hash: the bucket leads to the node that was put there
+//! last, and each node to the one before it.
 //!
-//! A node never changes except its links. The fields that nearly every step of a search needs are
+//! A node never changes except its links and its mark. The fields that nearly every step of a search needs are
 //! side by side: links, height and the first eight bytes of the key as a number. This module knows
 //! the bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::entry::{Kind, head};
 use super::arena::{ALIGN, Arena};
-use crate::sync::atomic::AtomicPtr;
+use crate::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// The most levels. With a quarter of the nodes of each level in the one above, that is right for
 /// 16 million entries, and for more it is a little slower.
@@ -33,8 +33,11 @@ struct Node {
     key_head: u64,
     height: u8,
     kind: Kind,
+    is_marked: AtomicBool,
     key_len: u32,
     seq: u64,
+    /// The next node of its bucket. It never changes once the node is there.
+    behind: AtomicPtr<Node>,
     value_len: u32,
 }
 
@@ -48,24 +51,23 @@ pub(super) struct Nodes {
     head: NonNull<Node>,
     /// The last node that was set aside; its lowest link leads to the one before it.
     aside: AtomicPtr<Node>,
-    /// The slots of hashes.
-    slots: Box<[AtomicPtr<Node>]>,
+    buckets: Box<[AtomicPtr<Node>]>,
 }
 
-// SAFETY: threads share nodes that do not change except their links, which are atomic, and the
-// arena, which is made to be shared. `head`, `aside` and `slots` point into the arena, which moves
-// along; the latter two are atomic.
+// SAFETY: threads share nodes of which nothing changes that is not atomic, and the
+// arena, which is made to be shared. `head`, `aside` and `buckets` point into the arena, which
+// moves along; the latter two are atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
 
 impl Nodes {
-    /// None but the head, and this many slots.
-    pub(super) fn new(slots: usize) -> Self {
+    /// None but the head, and this many buckets.
+    pub(super) fn new(buckets: usize) -> Self {
         let arena = Arena::new();
         let head = make(&arena, HEIGHT_MAX, &[], 0, Kind::Tombstone, &[]);
         let none = || AtomicPtr::new(ptr::null_mut());
-        Self { arena, head, aside: none(), slots: (0..slots).map(|_| none()).collect() }
+        Self { arena, head, aside: none(), buckets: (0..buckets).map(|_| none()).collect() }
     }
 
     /// The node before all others.
@@ -75,7 +77,7 @@ impl Nodes {
 
     /// The bytes of memory that are held for them.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.arena.held() + size_of_val(&*self.slots)
+        size_of::<Self>() + self.arena.held() + size_of_val(&*self.buckets)
     }
 
     /// A node in `height` levels that is not linked yet.
@@ -106,34 +108,37 @@ impl Nodes {
         before.link(level).compare_exchange(after, node.at.as_ptr(), won, lost).is_ok()
     }
 
-    fn slot(&self, hash: u64) -> &AtomicPtr<Node> {
-        let at = ((hash >> 32) * self.slots.len() as u64) >> 32;
-        &self.slots[at as usize]
+    fn bucket(&self, hash: u64) -> &AtomicPtr<Node> {
+        let at = ((hash >> 32) * self.buckets.len() as u64) >> 32;
+        &self.buckets[at as usize]
     }
 
-    /// Has the processor fetch the slot of a hash.
+    /// Has the processor fetch the bucket of a hash.
     #[inline]
-    pub(super) fn prefetch_slot(&self, hash: u64) {
-        prefetch(ptr::from_ref(self.slot(hash)).cast());
+    pub(super) fn prefetch_bucket(&self, hash: u64) {
+        prefetch(ptr::from_ref(self.bucket(hash)).cast());
     }
 
-    /// The node that was put into the slot of a hash last.
+    /// The nodes in the bucket of a hash, the last one first.
     #[inline]
-    pub(super) fn in_slot(&self, hash: u64) -> Option<NodeRef<'_>> {
-        NodeRef::of(self.slot(hash).load(Ordering::Acquire))
+    pub(super) fn in_bucket(&self, hash: u64) -> impl Iterator<Item = NodeRef<'_>> {
+        let last = NodeRef::of(self.bucket(hash).load(Ordering::Acquire));
+        std::iter::successors(last, |node| node.behind())
     }
 
-    /// Puts a node into the slot of a hash. It is a node of this list, as for `link`. What other
-    /// threads did before they put a node there is seen from now on.
-    pub(super) fn put_in_slot<'m>(&'m self, hash: u64, node: NodeRef<'m>) {
-        self.slot(hash).swap(node.at.as_ptr(), Ordering::AcqRel);
-    }
-
-    /// Takes a node out of the slot of a hash, if it is still there.
-    pub(super) fn take_from_slot(&self, hash: u64, node: NodeRef<'_>) {
-        let (from, to, relaxed) = (node.at.as_ptr(), ptr::null_mut(), Ordering::Relaxed);
-        // If not, another node is there.
-        let _ = self.slot(hash).compare_exchange(from, to, relaxed, relaxed);
+    /// Puts a node into the bucket of a hash, once. It is a node of this list, as for `link`. What
+    /// other threads did before they put a node there is seen from then on.
+    pub(super) fn put_in_bucket<'m>(&'m self, hash: u64, node: NodeRef<'m>) {
+        let bucket = self.bucket(hash);
+        let mut before = bucket.load(Ordering::Relaxed);
+        loop {
+            node.fields().behind.store(before, Ordering::Relaxed);
+            let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
+            match bucket.compare_exchange_weak(before, node.at.as_ptr(), won, lost) {
+                Ok(_) => return,
+                Err(other) => before = other,
+            }
+        }
     }
 
     /// Sets a node aside that is not linked yet. It is a node of this list, as for `link`.
@@ -184,7 +189,9 @@ fn make(
             link.write(AtomicPtr::new(ptr::null_mut()));
         }
         let (key_head, height) = (head(key), height as u8);
-        node.write(Node { key_head, height, kind, key_len, seq, value_len });
+        let (is_marked, behind) = (AtomicBool::new(false), AtomicPtr::new(ptr::null_mut()));
+        let fields = Node { key_head, height, kind, is_marked, key_len, seq, behind, value_len };
+        node.write(fields);
         let bytes = node.cast::<u8>();
         bytes.add(KEY_AT).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
         bytes.add(value_at).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
@@ -225,30 +232,51 @@ impl<'m> NodeRef<'m> {
         prefetch(self.at.as_ptr().cast());
     }
 
+    #[inline]
+    fn fields(self) -> &'m Node {
+        // SAFETY: an initialised node. Of its fields nothing changes that is not atomic, and it
+        // lives as long as the arena, which is as long as 'm.
+        unsafe { self.at.as_ref() }
+    }
+
+    /// The next node of its bucket.
+    #[inline]
+    fn behind(self) -> Option<Self> {
+        // What it leads to was seen by the thread that put this one in front of it.
+        Self::of(self.fields().behind.load(Ordering::Relaxed))
+    }
+
+    /// Whether it was marked.
+    #[inline]
+    pub(super) fn is_marked(self) -> bool {
+        self.fields().is_marked.load(Ordering::Relaxed)
+    }
+
+    /// Marks it.
+    pub(super) fn mark(self) {
+        self.fields().is_marked.store(true, Ordering::Relaxed);
+    }
+
     /// How many levels it is in.
     #[inline]
     pub(super) fn height(self) -> usize {
-        // SAFETY: as in `seq`.
-        usize::from(unsafe { (*self.at.as_ptr()).height })
+        usize::from(self.fields().height)
     }
 
     #[inline]
     pub(super) fn seq(self) -> u64 {
-        // SAFETY: an initialised node, of which the fields never change.
-        unsafe { (*self.at.as_ptr()).seq }
+        self.fields().seq
     }
 
     #[inline]
     pub(super) fn kind(self) -> Kind {
-        // SAFETY: as in `seq`.
-        unsafe { (*self.at.as_ptr()).kind }
+        self.fields().kind
     }
 
     /// [`head`] of the key.
     #[inline]
     pub(super) fn key_head(self) -> u64 {
-        // SAFETY: as in `seq`.
-        unsafe { (*self.at.as_ptr()).key_head }
+        self.fields().key_head
     }
 
     #[inline]
