@@ -60,24 +60,23 @@ impl Buffer {
     /// the group makes no sense.
     pub(crate) fn apply(&self, segment: u32, group: &Group<'_>) -> bool {
         if group.count < MANY {
-            let insert =
-                |key: &[u8], seq, kind, value: &[u8]| self.points.insert(key, seq, kind, value);
-            return self.apply_by(segment, group, insert);
+            return self.apply_by(segment, group, |key, hash, seq, kind, value| {
+                self.points.insert(key, hash, seq, kind, value);
+            });
         }
         let mut made = Vec::new();
-        let make = |key: &[u8], seq, kind, value: &[u8]| {
-            made.push(self.points.make(key, seq, kind, value));
-        };
-        let is_whole = self.apply_by(segment, group, make);
+        let is_whole = self.apply_by(segment, group, |key, hash, seq, kind, value| {
+            made.push(self.points.make(key, hash, seq, kind, value));
+        });
         self.points.insert_all(made);
         is_whole
     }
 
     /// The same, but that no entry is found before [`Buffer::put_in`].
     pub(crate) fn set_aside(&self, segment: u32, group: &Group<'_>) -> bool {
-        let set_aside =
-            |key: &[u8], seq, kind, value: &[u8]| self.points.set_aside(key, seq, kind, value);
-        self.apply_by(segment, group, set_aside)
+        self.apply_by(segment, group, |key, _, seq, kind, value| {
+            self.points.set_aside(key, seq, kind, value);
+        })
     }
 
     /// Puts in what was set aside.
@@ -89,13 +88,14 @@ impl Buffer {
         &self,
         segment: u32,
         group: &Group<'_>,
-        mut put: impl FnMut(&[u8], u64, Kind, &[u8]),
+        mut put: impl FnMut(&[u8], u64, u64, Kind, &[u8]),
     ) -> bool {
         let mut ops = Ops::new(group.body);
         let (mut seq, mut bytes) = (group.seq, 0);
         let mut put = |key: &[u8], seq, kind, value: &[u8]| {
-            self.keys.put(filter::hash(key));
-            put(key, seq, kind, value);
+            let hash = filter::hash(key);
+            self.keys.put(hash);
+            put(key, hash, seq, kind, value);
         };
         for op in &mut ops {
             let value = if op.kind == OpKind::Put { op.value.len() } else { Pointer::BYTES };

@@ -10,10 +10,10 @@
 //! above only make it quicker to find. The memory of all nodes is given back at once, with the
 //! memtable.
 //!
-//! A key is looked up by its hash and not through the list, each step of which waits for memory.
-//! After an entry was linked it is put into the bucket of the hash, in front of all that are there
-//! already. It may stand in front of a newer one of its key, from a thread that was quicker; then
-//! it is marked, and a look-up that meets it goes through the list.
+//! A key is looked up by its hash and not through the list, each step of which waits for memory:
+//! each entry is in the bucket of its hash, too. Of the entries of one key all but the newest are
+//! marked as old, by the thread that links the later one of two neighbours. Threads may put them
+//! into the bucket in another order; so a look-up that meets an old one goes through the list.
 //!
 //! This module knows no file and gives out no sequence numbers.
 
@@ -44,7 +44,7 @@ const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
 /// A look-up goes this far in a bucket before it goes through the list: nobody who chooses keys of
 /// one hash, or overwrites one key again and again, makes it go further.
 const BUCKET_STEPS_MAX: usize = 16;
-/// Putting nodes in order prefetches the node and the bucket that is this many places ahead.
+/// Putting nodes in order prefetches the node and the bucket of the entry that is this many places ahead.
 const AHEAD: usize = 6;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
@@ -104,6 +104,12 @@ impl<'k> Target<'k> {
         heads.then_with(|| order(key, self.key))
     }
 
+    /// Whether a node has the key of this place.
+    #[inline]
+    fn is_of_key(&self, node: NodeRef<'_>) -> bool {
+        node.key_head() == self.key_head && node.key() == self.key
+    }
+
     /// Whether a node comes before this place.
     #[inline]
     fn is_after(&self, node: NodeRef<'_>) -> bool {
@@ -126,9 +132,9 @@ pub(crate) struct Made<'m> {
 }
 
 impl<'m> Made<'m> {
-    fn new(node: NodeRef<'m>) -> Self {
+    fn new(node: NodeRef<'m>, hash: u64) -> Self {
         let [key_head, more @ ..] = heads(node.key());
-        Self { key_head, more, hash: filter::hash(node.key()), node }
+        Self { key_head, more, hash, node }
     }
 
     fn place(&self) -> Target<'m> {
@@ -153,21 +159,13 @@ impl Memtable {
     /// # Panics
     ///
     /// When key or value have more than `u32::MAX` bytes.
-    pub(crate) fn insert(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
-        let hash = filter::hash(key);
+    pub(crate) fn insert(&self, key: &[u8], hash: u64, seq: u64, kind: Kind, value: &[u8]) {
         self.nodes.prefetch_bucket(hash);
         let target = Target::new(key, seq);
-        let height = target.height();
-        let node = self.nodes.make(height, key, seq, kind, value);
-        let listed = self.raise(height);
-        let mut gaps = self.gaps(&target, listed);
-        for (level, gap) in gaps.iter_mut().enumerate().take(height) {
-            while !self.nodes.link(level, gap.0, gap.1, node) {
-                // Another thread linked a node there; ours still belongs after `gap.0`.
-                *gap = walk(gap.0, level, &target, None);
-            }
-        }
-        self.note(hash, gaps[0].0, &target, node);
+        let node = self.nodes.make(target.height(), key, seq, kind, value);
+        let listed = self.raise(node.height());
+        self.link(&mut self.gaps(&target, listed), &target, node);
+        self.nodes.put_in_bucket(hash, node);
     }
 
     /// Sets an entry aside that [`Memtable::put_in`] is to put in. Where many come at once that is
@@ -183,7 +181,9 @@ impl Memtable {
 
     /// Puts in what was set aside, by one thread.
     pub(crate) fn put_in(&self) {
-        let mut nodes: Vec<_> = self.nodes.take_aside().map(Made::new).collect();
+        let aside = self.nodes.take_aside();
+        let made = aside.map(|node| Made::new(node, filter::hash(node.key())));
+        let mut nodes: Vec<_> = made.collect();
         // As they were set aside, which may be their order already.
         nodes.reverse();
         self.insert_all(nodes);
@@ -194,9 +194,16 @@ impl Memtable {
     /// # Panics
     ///
     /// As [`Memtable::insert`].
-    pub(crate) fn make(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) -> Made<'_> {
+    pub(crate) fn make(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seq: u64,
+        kind: Kind,
+        value: &[u8],
+    ) -> Made<'_> {
         let height = Target::new(key, seq).height();
-        Made::new(self.nodes.make(height, key, seq, kind, value))
+        Made::new(self.nodes.make(height, key, seq, kind, value), hash)
     }
 
     /// Puts entries of this memtable in, in their order, each from the place of the one before:
@@ -212,29 +219,25 @@ impl Memtable {
                 later.node.prefetch();
                 self.nodes.prefetch_bucket(later.hash);
             }
-            let (place, node) = (one.place(), one.node);
+            let place = one.place();
             self.move_on(&mut gaps[..listed], &place);
-            let before = gaps[0].0;
-            for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
-                while !self.nodes.link(level, gap.0, gap.1, node) {
-                    // Another thread linked a node there.
-                    *gap = walk(gap.0, level, &place, None);
-                }
-                gap.0 = node;
-            }
-            self.note(one.hash, before, &place, node);
+            self.link(&mut gaps, &place, one.node);
+            self.nodes.put_in_bucket(one.hash, one.node);
         }
     }
 
-    /// Has a node that was linked behind `before`, at its place, found by the hash of its key.
-    ///
-    /// Nodes of its key that are newer come into the bucket later than it, and in front of it. Or
-    /// they were there already: then they were linked before, and this thread sees that.
-    fn note(&self, hash: u64, before: NodeRef<'_>, place: &Target<'_>, node: NodeRef<'_>) {
-        self.nodes.put_in_bucket(hash, node);
-        let before = walk(before, 0, place, Some(node)).0;
-        if before.key_head() == place.key_head && before.key() == place.key {
-            node.mark();
+    /// Links a node into the gaps of its place in all its levels; they begin with it then.
+    fn link<'m>(&'m self, gaps: &mut [Gap<'m>], place: &Target<'_>, node: NodeRef<'m>) {
+        for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
+            while !self.nodes.link(level, gap.0, gap.1, node) {
+                // Another thread linked a node there; ours still belongs after `gap.0`.
+                *gap = walk(gap.0, level, place, None);
+            }
+            if level == 0 {
+                mark_old(gap.0, Some(node));
+                mark_old(node, gap.1);
+            }
+            gap.0 = node;
         }
     }
 
@@ -262,19 +265,13 @@ impl Memtable {
 
     #[inline]
     fn newest(&self, target: &Target<'_>, hash: u64) -> Option<NodeRef<'_>> {
-        let is_of_key = |node: &NodeRef<'_>| {
-            node.key_head() == target.key_head && node.key() == target.key
-        };
-        for (steps, node) in self.nodes.in_bucket(hash).enumerate() {
-            let is_it = is_of_key(&node) && node.seq() <= target.seq;
-            if steps == BUCKET_STEPS_MAX || is_it && node.is_marked() {
-                return self.gap(target).1.filter(is_of_key);
-            }
-            if is_it {
-                return Some(node);
-            }
+        let mut nodes = self.nodes.in_bucket(hash);
+        let first = nodes.by_ref().take(BUCKET_STEPS_MAX).find(|&node| target.is_of_key(node));
+        match first {
+            Some(node) if node.seq() <= target.seq && !node.is_old() => Some(node),
+            None if nodes.next().is_none() => None,
+            _ => self.gap(target).1.filter(|&node| target.is_of_key(node)),
         }
-        None
     }
 
     /// About how many keys it adds from `from` on and before `to`, entries that delete taken off:
@@ -341,6 +338,16 @@ impl Memtable {
             gaps[level] = gap;
         }
         gaps
+    }
+}
+
+/// Marks the second of two neighbours as old if it has the key of the first.
+fn mark_old(before: NodeRef<'_>, after: Option<NodeRef<'_>>) {
+    let is_same = |node: &NodeRef<'_>| {
+        node.key_head() == before.key_head() && node.key() == before.key()
+    };
+    if let Some(after) = after.filter(is_same) {
+        after.mark_old();
     }
 }
 

@@ -33,7 +33,7 @@ struct Node {
     key_head: u64,
     height: u8,
     kind: Kind,
-    is_marked: AtomicBool,
+    is_old: AtomicBool,
     key_len: u32,
     seq: u64,
     /// The next node of its bucket. It never changes once the node is there.
@@ -126,14 +126,13 @@ impl Nodes {
         std::iter::successors(last, |node| node.behind())
     }
 
-    /// Puts a node into the bucket of a hash, once. It is a node of this list, as for `link`. What
-    /// other threads did before they put a node there is seen from then on.
+    /// Puts a node into the bucket of a hash, once. It is a node of this list, as for `link`.
     pub(super) fn put_in_bucket<'m>(&'m self, hash: u64, node: NodeRef<'m>) {
         let bucket = self.bucket(hash);
         let mut before = bucket.load(Ordering::Relaxed);
         loop {
             node.fields().behind.store(before, Ordering::Relaxed);
-            let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
+            let (won, lost) = (Ordering::Release, Ordering::Relaxed);
             match bucket.compare_exchange_weak(before, node.at.as_ptr(), won, lost) {
                 Ok(_) => return,
                 Err(other) => before = other,
@@ -189,8 +188,8 @@ fn make(
             link.write(AtomicPtr::new(ptr::null_mut()));
         }
         let (key_head, height) = (head(key), height as u8);
-        let (is_marked, behind) = (AtomicBool::new(false), AtomicPtr::new(ptr::null_mut()));
-        let fields = Node { key_head, height, kind, is_marked, key_len, seq, behind, value_len };
+        let (is_old, behind) = (AtomicBool::new(false), AtomicPtr::new(ptr::null_mut()));
+        let fields = Node { key_head, height, kind, is_old, key_len, seq, behind, value_len };
         node.write(fields);
         let bytes = node.cast::<u8>();
         bytes.add(KEY_AT).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
@@ -246,15 +245,15 @@ impl<'m> NodeRef<'m> {
         Self::of(self.fields().behind.load(Ordering::Relaxed))
     }
 
-    /// Whether it was marked.
+    /// Whether it was marked as old.
     #[inline]
-    pub(super) fn is_marked(self) -> bool {
-        self.fields().is_marked.load(Ordering::Relaxed)
+    pub(super) fn is_old(self) -> bool {
+        self.fields().is_old.load(Ordering::Relaxed)
     }
 
-    /// Marks it.
-    pub(super) fn mark(self) {
-        self.fields().is_marked.store(true, Ordering::Relaxed);
+    /// Marks it as old.
+    pub(super) fn mark_old(self) {
+        self.fields().is_old.store(true, Ordering::Relaxed);
     }
 
     /// How many levels it is in.
