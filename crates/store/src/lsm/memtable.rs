@@ -44,7 +44,7 @@ const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
 /// A look-up goes this far in a bucket before it goes through the list: nobody who chooses keys of
 /// one hash, or overwrites one key again and again, makes it go further.
 const BUCKET_STEPS_MAX: usize = 16;
-/// Putting nodes in order prefetches the node and the bucket of the entry that is this many places ahead.
+/// Putting nodes in order prefetches the node that is this many places ahead, and its bucket.
 const AHEAD: usize = 6;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
@@ -153,8 +153,9 @@ impl Memtable {
         Self { nodes: Nodes::new(buckets), height: AtomicU32::new(1) }
     }
 
-    /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
-    /// key and number is put in once; a second one of the same pair hides the first from `get`.
+    /// Puts an entry in; `hash` is the key's. It is found from then on, also by iterators that exist
+    /// already. A pair of key and number is put in once; a second one of the same pair hides the
+    /// first from `get`.
     ///
     /// # Panics
     ///
@@ -257,12 +258,13 @@ impl Memtable {
     }
 
     /// The newest entry of a key whose number is at most `at`: its number, kind and value. `hash`
-    /// is the key's.
+    /// is the key's. No thread is putting an entry of the key in that has such a number.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
         let node = self.newest(&Target::new(key, at), hash)?;
         Some((node.seq(), node.kind(), node.value()))
     }
 
+    /// The node of the key of a place that comes first, from the place on.
     #[inline]
     fn newest(&self, target: &Target<'_>, hash: u64) -> Option<NodeRef<'_>> {
         let mut nodes = self.nodes.in_bucket(hash);
@@ -341,11 +343,11 @@ impl Memtable {
     }
 }
 
-/// Marks the second of two neighbours as old if it has the key of the first.
+/// Marks the second of two neighbours as old if it has the key of the first. (The head has the empty
+/// key: a node of that one is looked up through the list.)
 fn mark_old(before: NodeRef<'_>, after: Option<NodeRef<'_>>) {
-    let is_same = |node: &NodeRef<'_>| {
-        node.key_head() == before.key_head() && node.key() == before.key()
-    };
+    let is_same =
+        |node: &NodeRef<'_>| node.key_head() == before.key_head() && node.key() == before.key();
     if let Some(after) = after.filter(is_same) {
         after.mark_old();
     }

@@ -5,12 +5,12 @@
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! Besides, each node is in the bucket of a hash: the bucket leads to the node that was put there
-//! last, and each node to the one before it.
+//! Besides, a node is in the bucket of a hash: the bucket leads to the node that was put there last,
+//! and each of them to the one that was there before it.
 //!
-//! A node never changes except its links and its mark. The fields that nearly every step of a search needs are
-//! side by side: links, height and the first eight bytes of the key as a number. This module knows
-//! the bytes of a node and not the list.
+//! A node never changes except its links and its mark. The fields that nearly every step of a search
+//! needs are side by side: links, height and the first eight bytes of the key as a number. This
+//! module knows the bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
 
 use std::marker::PhantomData;
@@ -33,10 +33,11 @@ struct Node {
     key_head: u64,
     height: u8,
     kind: Kind,
+    /// Its mark.
     is_old: AtomicBool,
     key_len: u32,
     seq: u64,
-    /// The next node of its bucket. It never changes once the node is there.
+    /// The next node of its bucket; it never changes once the node is there.
     behind: AtomicPtr<Node>,
     value_len: u32,
 }
@@ -51,12 +52,13 @@ pub(super) struct Nodes {
     head: NonNull<Node>,
     /// The last node that was set aside; its lowest link leads to the one before it.
     aside: AtomicPtr<Node>,
+    /// The node that was put into each bucket last.
     buckets: Box<[AtomicPtr<Node>]>,
 }
 
-// SAFETY: threads share nodes of which nothing changes that is not atomic, and the
-// arena, which is made to be shared. `head`, `aside` and `buckets` point into the arena, which
-// moves along; the latter two are atomic.
+// SAFETY: threads share nodes, of which nothing changes that is not atomic, and the arena, which is
+// made to be shared. `head`, `aside` and `buckets` point into the arena, which moves along; the
+// latter two are atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
@@ -131,6 +133,7 @@ impl Nodes {
         let bucket = self.bucket(hash);
         let mut before = bucket.load(Ordering::Relaxed);
         loop {
+            // A thread that finds the node reads this through the exchange below.
             node.fields().behind.store(before, Ordering::Relaxed);
             let (won, lost) = (Ordering::Release, Ordering::Relaxed);
             match bucket.compare_exchange_weak(before, node.at.as_ptr(), won, lost) {
@@ -241,7 +244,8 @@ impl<'m> NodeRef<'m> {
     /// The next node of its bucket.
     #[inline]
     fn behind(self) -> Option<Self> {
-        // What it leads to was seen by the thread that put this one in front of it.
+        // Whoever found this node through its bucket sees what was put there before it, too: each
+        // exchange in `put_in_bucket` carries on what the ones before it released.
         Self::of(self.fields().behind.load(Ordering::Relaxed))
     }
 
