@@ -136,7 +136,7 @@ impl Nodes {
             // A thread that finds the node reads this through the exchange below.
             node.fields().behind.store(before, Ordering::Relaxed);
             let (won, lost) = (Ordering::Release, Ordering::Relaxed);
-            match bucket.compare_exchange_weak(before, node.at.as_ptr(), won, lost) {
+            match bucket.compare_exchange(before, node.at.as_ptr(), won, lost) {
                 Ok(_) => return,
                 Err(other) => before = other,
             }
