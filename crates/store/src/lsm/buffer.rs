@@ -1,10 +1,11 @@
 //! The newest entries, in memory: a memtable and its range tombstones. This module knows no file.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
+use super::files::memory::BUCKETS_PART;
 use super::filter;
 use super::log::segment::{Group, OpKind, Ops};
 use super::memtable::{MemIter, Memtable};
@@ -17,6 +18,11 @@ use keys::Keys;
 
 mod keys;
 
+/// There is one bucket for each this many bytes of a full buffer: for each entry, if these are
+/// short.
+const BYTES_A_BUCKET: usize = BUCKETS_PART as usize * size_of::<usize>();
+/// Right for buffers of up to 2 GiB.
+const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
 /// With more range tombstones than this the buffer counts as full: each one more makes all of them
 /// be cut anew.
 const TOMBSTONES_MAX: usize = 256;
@@ -50,7 +56,8 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// An empty one, which is full with about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let (points, bytes) = (Memtable::new(bytes_max), AtomicU64::new(0));
+        let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
+        let (points, bytes) = (Memtable::new(buckets), AtomicU64::new(0));
         let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
         let (keys, pieces) = (Keys::new(bytes_max), RwLock::default());
         Self { points, keys, bytes, ranges, ranges_len, pieces }

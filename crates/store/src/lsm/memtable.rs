@@ -18,11 +18,9 @@
 //! This module knows no file and gives out no sequence numbers.
 
 use std::cmp::Ordering as Order;
-use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
 use super::entry::{Kind, heads, order};
-use super::files::memory::BUCKETS_PART;
 use super::filter;
 use crate::sync::atomic::AtomicU32;
 
@@ -36,11 +34,6 @@ use node::{HEIGHT_MAX, NodeRef, Nodes};
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
-/// There is one bucket for each this many bytes of a full memtable: for each entry, if these are
-/// short.
-const BYTES_A_BUCKET: usize = BUCKETS_PART as usize * size_of::<usize>();
-/// Right for memtables of up to 2 GiB.
-const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
 /// A look-up goes this far in a bucket before it goes through the list: nobody who chooses keys of
 /// one hash, or overwrites one key again and again, makes it go further.
 const BUCKET_STEPS_MAX: usize = 16;
@@ -147,15 +140,14 @@ impl<'m> Made<'m> {
 type Gap<'m> = (NodeRef<'m>, Option<NodeRef<'m>>);
 
 impl Memtable {
-    /// An empty one, which is full with about `bytes_max` bytes.
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
+    /// An empty one with this many buckets, of which there is at least one.
+    pub(crate) fn new(buckets: usize) -> Self {
         Self { nodes: Nodes::new(buckets), height: AtomicU32::new(1) }
     }
 
-    /// Puts an entry in; `hash` is the key's. It is found from then on, also by iterators that exist
-    /// already. A pair of key and number is put in once; a second one of the same pair hides the
-    /// first from `get`.
+    /// Puts an entry in; `hash` is the key's. It is found from then on, also by iterators that
+    /// exist already. A pair of key and number is put in once; a second one of the same pair hides
+    /// the first from `get`.
     ///
     /// # Panics
     ///
@@ -343,8 +335,8 @@ impl Memtable {
     }
 }
 
-/// Marks the second of two neighbours as old if it has the key of the first. (The head has the empty
-/// key: a node of that one is looked up through the list.)
+/// Marks the second of two neighbours as old if it has the key of the first. (The head has the
+/// empty key: a node of that one is looked up through the list.)
 fn mark_old(before: NodeRef<'_>, after: Option<NodeRef<'_>>) {
     let is_same =
         |node: &NodeRef<'_>| node.key_head() == before.key_head() && node.key() == before.key();

@@ -5,12 +5,12 @@
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! Besides, a node is in the bucket of a hash: the bucket leads to the node that was put there last,
-//! and each of them to the one that was there before it.
+//! Besides, a node is in the bucket of a hash: the bucket leads to the node that was put there
+//! last, and each of them to the one that was there before it.
 //!
-//! A node never changes except its links and its mark. The fields that nearly every step of a search
-//! needs are side by side: links, height and the first eight bytes of the key as a number. This
-//! module knows the bytes of a node and not the list.
+//! A node never changes except its links and its mark. The fields that nearly every step of a
+//! search needs are side by side: links, height and the first eight bytes of the key as a number.
+//! This module knows the bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
 
 use std::marker::PhantomData;

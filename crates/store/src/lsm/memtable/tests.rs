@@ -97,7 +97,7 @@ proptest! {
         entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values()), 0..60),
         probes in prop::collection::vec((keys(), 0..6_u64), 0..20),
     ) {
-        let memtable = Memtable::new(0);
+        let memtable = Memtable::new(8);
         let mut model = Model::new();
         for (key, seq, kind, value) in entries {
             let place = (key, Reverse(seq));
@@ -121,7 +121,7 @@ proptest! {
         entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values(), 0..4), 0..80),
         is_sorted in any::<bool>(),
     ) {
-        let memtable = Memtable::new(0);
+        let memtable = Memtable::new(8);
         let (mut model, mut aside) = (Model::new(), Model::new());
         let mut entries = entries;
         if is_sorted {
@@ -164,7 +164,7 @@ proptest! {
 fn threads_put_in_many_at_once() {
     const THREADS: u64 = 3;
     let (batches, each) = if cfg!(miri) { (2, 10) } else { (40, 300) };
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(8);
     // The finaliser of SplitMix64 spreads the numbers.
     let key = |number: u64| {
         let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -206,7 +206,7 @@ fn threads_put_in_many_at_once() {
 
 #[test]
 fn threads_set_entries_aside() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(8);
     let each = if cfg!(miri) { 50 } else { 5_000 };
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
@@ -228,7 +228,7 @@ fn threads_set_entries_aside() {
 
 #[test]
 fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(8);
     put(&memtable, b"key", 1, Kind::Inline, b"old");
     put(&memtable, b"key", 1, Kind::Tombstone, b"");
     assert_eq!(get(&memtable, b"key", 5), Some((1, Kind::Tombstone, &b""[..])));
@@ -236,7 +236,7 @@ fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
 
 #[test]
 fn keys_and_values_have_any_length() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(8);
     let mut inserted = 0;
     let longest = if cfg!(miri) { 1_000 } else { 65_536 };
     for len in [0, 1, 7, 8, 9, 100, longest] {
@@ -252,7 +252,7 @@ fn keys_and_values_have_any_length() {
 
 #[test]
 fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(8);
     let empty = memtable.bytes();
     let count: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
     for n in 0..count {
@@ -267,7 +267,7 @@ fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
 fn threads_put_entries_in_while_others_read_them() {
     const THREADS: u64 = 4;
     let each: u64 = if cfg!(miri) { 20 } else { 20_000 };
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(8);
     // Neighbours come from different threads, so that they race for the same links.
     let key = |n: u64| n.to_be_bytes();
     std::thread::scope(|scope| {
@@ -308,7 +308,7 @@ fn threads_put_entries_in_while_others_read_them() {
 /// Keys of one hash are found all the same, near the front of their bucket or behind it.
 #[test]
 fn keys_of_one_hash_are_found() {
-    let memtable = Memtable::new(1 << 20);
+    let memtable = Memtable::new(1 << 10);
     // The first half of such a key makes the product of both halves zero.
     let key = |number: u64| {
         let zero = 0xa076_1d64_78bd_642f_u64.to_le_bytes();
@@ -340,7 +340,7 @@ struct Versions {
 impl Versions {
     fn new(count: usize) -> Self {
         let are_in = (0..count).map(|_| AtomicBool::new(false)).collect();
-        Self { memtable: Memtable::new(0), are_in }
+        Self { memtable: Memtable::new(8), are_in }
     }
 
     fn put(&self, seq: usize, is_batch: bool) {
@@ -421,7 +421,7 @@ fn schedules() {
     use std::sync::Arc;
 
     let model = || {
-        let memtable = Arc::new(Memtable::new(0));
+        let memtable = Arc::new(Memtable::new(8));
         let writers: Vec<_> = (0..2_u64)
             .map(|thread| {
                 let memtable = Arc::clone(&memtable);
