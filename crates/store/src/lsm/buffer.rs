@@ -1,10 +1,11 @@
 //! The newest entries, in memory: a memtable and its range tombstones. This module knows no file.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
+use super::files::memory::BUCKETS_PART;
 use super::filter;
 use super::log::segment::{Group, OpKind, Ops};
 use super::memtable::{MemIter, Memtable};
@@ -17,6 +18,11 @@ use keys::Keys;
 
 mod keys;
 
+/// There is one bucket for each this many bytes of a full buffer: for each entry, if these are
+/// short.
+const BYTES_A_BUCKET: usize = BUCKETS_PART as usize * size_of::<usize>();
+/// Right for buffers of up to 2 GiB.
+const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
 /// With more range tombstones than this the buffer counts as full: each one more makes all of them
 /// be cut anew.
 const TOMBSTONES_MAX: usize = 256;
@@ -50,7 +56,8 @@ pub(crate) struct Buffer {
 impl Buffer {
     /// An empty one, which is full with about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let (points, bytes) = (Memtable::new(), AtomicU64::new(0));
+        let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
+        let (points, bytes) = (Memtable::new(buckets), AtomicU64::new(0));
         let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
         let (keys, pieces) = (Keys::new(bytes_max), RwLock::default());
         Self { points, keys, bytes, ranges, ranges_len, pieces }
@@ -60,24 +67,23 @@ impl Buffer {
     /// the group makes no sense.
     pub(crate) fn apply(&self, segment: u32, group: &Group<'_>) -> bool {
         if group.count < MANY {
-            let insert =
-                |key: &[u8], seq, kind, value: &[u8]| self.points.insert(key, seq, kind, value);
-            return self.apply_by(segment, group, insert);
+            return self.apply_by(segment, group, |key, hash, seq, kind, value| {
+                self.points.insert(key, hash, seq, kind, value);
+            });
         }
         let mut made = Vec::new();
-        let make = |key: &[u8], seq, kind, value: &[u8]| {
-            made.push(self.points.make(key, seq, kind, value));
-        };
-        let is_whole = self.apply_by(segment, group, make);
+        let is_whole = self.apply_by(segment, group, |key, hash, seq, kind, value| {
+            made.push(self.points.make(key, hash, seq, kind, value));
+        });
         self.points.insert_all(made);
         is_whole
     }
 
     /// The same, but that no entry is found before [`Buffer::put_in`].
     pub(crate) fn set_aside(&self, segment: u32, group: &Group<'_>) -> bool {
-        let set_aside =
-            |key: &[u8], seq, kind, value: &[u8]| self.points.set_aside(key, seq, kind, value);
-        self.apply_by(segment, group, set_aside)
+        self.apply_by(segment, group, |key, _, seq, kind, value| {
+            self.points.set_aside(key, seq, kind, value);
+        })
     }
 
     /// Puts in what was set aside.
@@ -89,13 +95,14 @@ impl Buffer {
         &self,
         segment: u32,
         group: &Group<'_>,
-        mut put: impl FnMut(&[u8], u64, Kind, &[u8]),
+        mut put: impl FnMut(&[u8], u64, u64, Kind, &[u8]),
     ) -> bool {
         let mut ops = Ops::new(group.body);
         let (mut seq, mut bytes) = (group.seq, 0);
         let mut put = |key: &[u8], seq, kind, value: &[u8]| {
-            self.keys.put(filter::hash(key));
-            put(key, seq, kind, value);
+            let hash = filter::hash(key);
+            self.keys.put(hash);
+            put(key, hash, seq, kind, value);
         };
         for op in &mut ops {
             let value = if op.kind == OpKind::Put { op.value.len() } else { Pointer::BYTES };
@@ -197,7 +204,7 @@ impl Buffer {
     /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside. `hash` is
     /// the key's, as filters have it.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
-        if self.keys.may_have(hash) { self.points.get(key, at) } else { None }
+        if self.keys.may_have(hash) { self.points.get(key, hash, at) } else { None }
     }
 }
 

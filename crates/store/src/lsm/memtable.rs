@@ -10,12 +10,18 @@
 //! above only make it quicker to find. The memory of all nodes is given back at once, with the
 //! memtable.
 //!
+//! A key is looked up by its hash and not through the list, each step of which waits for memory:
+//! each entry is in the bucket of its hash, too. Of the entries of one key all but the newest are
+//! marked as old, by the thread that links the later one of two neighbours. Threads may put them
+//! into the bucket in another order; so a look-up that meets an old one goes through the list.
+//!
 //! This module knows no file and gives out no sequence numbers.
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::Ordering;
 
 use super::entry::{Kind, heads, order};
+use super::filter;
 use crate::sync::atomic::AtomicU32;
 
 mod arena;
@@ -28,7 +34,10 @@ use node::{HEIGHT_MAX, NodeRef, Nodes};
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
-/// Putting nodes in order prefetches the node that is this many places ahead.
+/// A look-up goes this far in a bucket before it goes through the list: nobody who chooses keys of
+/// one hash, or overwrites one key again and again, makes it go further.
+const BUCKET_STEPS_MAX: usize = 16;
+/// Putting nodes in order prefetches the node that is this many places ahead, and its bucket.
 const AHEAD: usize = 6;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
@@ -88,6 +97,12 @@ impl<'k> Target<'k> {
         heads.then_with(|| order(key, self.key))
     }
 
+    /// Whether a node has the key of this place.
+    #[inline]
+    fn is_of_key(&self, node: NodeRef<'_>) -> bool {
+        node.key_head() == self.key_head && node.key() == self.key
+    }
+
     /// Whether a node comes before this place.
     #[inline]
     fn is_after(&self, node: NodeRef<'_>) -> bool {
@@ -104,13 +119,15 @@ pub(crate) struct Made<'m> {
     /// [`heads`] of the key: they are compared again and again.
     key_head: u64,
     more: [u64; 2],
+    /// The key's.
+    hash: u64,
     node: NodeRef<'m>,
 }
 
 impl<'m> Made<'m> {
-    fn new(node: NodeRef<'m>) -> Self {
+    fn new(node: NodeRef<'m>, hash: u64) -> Self {
         let [key_head, more @ ..] = heads(node.key());
-        Self { key_head, more, node }
+        Self { key_head, more, hash, node }
     }
 
     fn place(&self) -> Target<'m> {
@@ -123,29 +140,25 @@ impl<'m> Made<'m> {
 type Gap<'m> = (NodeRef<'m>, Option<NodeRef<'m>>);
 
 impl Memtable {
-    /// An empty one.
-    pub(crate) fn new() -> Self {
-        Self { nodes: Nodes::new(), height: AtomicU32::new(1) }
+    /// An empty one with this many buckets, of which there is at least one.
+    pub(crate) fn new(buckets: usize) -> Self {
+        Self { nodes: Nodes::new(buckets), height: AtomicU32::new(1) }
     }
 
-    /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
-    /// key and number is put in once; a second one of the same pair hides the first from `get`.
+    /// Puts an entry in; `hash` is the key's. It is found from then on, also by iterators that
+    /// exist already. A pair of key and number is put in once; a second one of the same pair hides
+    /// the first from `get`.
     ///
     /// # Panics
     ///
     /// When key or value have more than `u32::MAX` bytes.
-    pub(crate) fn insert(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
+    pub(crate) fn insert(&self, key: &[u8], hash: u64, seq: u64, kind: Kind, value: &[u8]) {
+        self.nodes.prefetch_bucket(hash);
         let target = Target::new(key, seq);
-        let height = target.height();
-        let node = self.nodes.make(height, key, seq, kind, value);
-        let listed = self.raise(height);
-        let mut gaps = self.gaps(&target, listed);
-        for (level, gap) in gaps.iter_mut().enumerate().take(height) {
-            while !self.nodes.link(level, gap.0, gap.1, node) {
-                // Another thread linked a node there; ours still belongs after `gap.0`.
-                *gap = walk(gap.0, level, &target, None);
-            }
-        }
+        let node = self.nodes.make(target.height(), key, seq, kind, value);
+        let listed = self.raise(node.height());
+        self.link(&mut self.gaps(&target, listed), &target, node);
+        self.nodes.put_in_bucket(hash, node);
     }
 
     /// Sets an entry aside that [`Memtable::put_in`] is to put in. Where many come at once that is
@@ -161,7 +174,9 @@ impl Memtable {
 
     /// Puts in what was set aside, by one thread.
     pub(crate) fn put_in(&self) {
-        let mut nodes: Vec<_> = self.nodes.take_aside().map(Made::new).collect();
+        let aside = self.nodes.take_aside();
+        let made = aside.map(|node| Made::new(node, filter::hash(node.key())));
+        let mut nodes: Vec<_> = made.collect();
         // As they were set aside, which may be their order already.
         nodes.reverse();
         self.insert_all(nodes);
@@ -172,9 +187,16 @@ impl Memtable {
     /// # Panics
     ///
     /// As [`Memtable::insert`].
-    pub(crate) fn make(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) -> Made<'_> {
+    pub(crate) fn make(
+        &self,
+        key: &[u8],
+        hash: u64,
+        seq: u64,
+        kind: Kind,
+        value: &[u8],
+    ) -> Made<'_> {
         let height = Target::new(key, seq).height();
-        Made::new(self.nodes.make(height, key, seq, kind, value))
+        Made::new(self.nodes.make(height, key, seq, kind, value), hash)
     }
 
     /// Puts entries of this memtable in, in their order, each from the place of the one before:
@@ -188,16 +210,27 @@ impl Memtable {
         for (at, one) in made.iter().enumerate() {
             if let Some(later) = made.get(at + AHEAD) {
                 later.node.prefetch();
+                self.nodes.prefetch_bucket(later.hash);
             }
-            let (place, node) = (one.place(), one.node);
+            let place = one.place();
             self.move_on(&mut gaps[..listed], &place);
-            for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
-                while !self.nodes.link(level, gap.0, gap.1, node) {
-                    // Another thread linked a node there.
-                    *gap = walk(gap.0, level, &place, None);
-                }
-                gap.0 = node;
+            self.link(&mut gaps, &place, one.node);
+            self.nodes.put_in_bucket(one.hash, one.node);
+        }
+    }
+
+    /// Links a node into the gaps of its place in all its levels; they begin with it then.
+    fn link<'m>(&'m self, gaps: &mut [Gap<'m>], place: &Target<'_>, node: NodeRef<'m>) {
+        for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
+            while !self.nodes.link(level, gap.0, gap.1, node) {
+                // Another thread linked a node there; ours still belongs after `gap.0`.
+                *gap = walk(gap.0, level, place, None);
             }
+            if level == 0 {
+                mark_old(gap.0, Some(node));
+                mark_old(node, gap.1);
+            }
+            gap.0 = node;
         }
     }
 
@@ -216,10 +249,23 @@ impl Memtable {
         }
     }
 
-    /// The newest entry of a key whose number is at most `at`: its number, kind and value.
-    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
-        let node = self.gap(&Target::new(key, at)).1?;
-        (node.key() == key).then(|| (node.seq(), node.kind(), node.value()))
+    /// The newest entry of a key whose number is at most `at`: its number, kind and value. `hash`
+    /// is the key's. No thread is putting an entry of the key in that has such a number.
+    pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
+        let node = self.newest(&Target::new(key, at), hash)?;
+        Some((node.seq(), node.kind(), node.value()))
+    }
+
+    /// The node of the key of a place that comes first, from the place on.
+    #[inline]
+    fn newest(&self, target: &Target<'_>, hash: u64) -> Option<NodeRef<'_>> {
+        let mut nodes = self.nodes.in_bucket(hash);
+        let first = nodes.by_ref().take(BUCKET_STEPS_MAX).find(|&node| target.is_of_key(node));
+        match first {
+            Some(node) if node.seq() <= target.seq && !node.is_old() => Some(node),
+            None if nodes.next().is_none() => None,
+            _ => self.gap(target).1.filter(|&node| target.is_of_key(node)),
+        }
     }
 
     /// About how many keys it adds from `from` on and before `to`, entries that delete taken off:
@@ -286,6 +332,16 @@ impl Memtable {
             gaps[level] = gap;
         }
         gaps
+    }
+}
+
+/// Marks the second of two neighbours as old if it has the key of the first. (The head has the
+/// empty key: a node of that one is looked up through the list.)
+fn mark_old(before: NodeRef<'_>, after: Option<NodeRef<'_>>) {
+    let is_same =
+        |node: &NodeRef<'_>| node.key_head() == before.key_head() && node.key() == before.key();
+    if let Some(after) = after.filter(is_same) {
+        after.mark_old();
     }
 }
 

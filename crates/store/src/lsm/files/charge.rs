@@ -59,7 +59,7 @@ mod tests {
         let system = Arc::new(SimSystem::new(1, Config::default()));
         let budget = Budget::new(64 << 20, 4 << 20);
         let whole = budget.rest();
-        assert_eq!(whole, (64 << 20) - 3 * ((5 << 20) + (64 << 10)) - 3 * (1 << 20));
+        assert_eq!(whole, (64 << 20) - 3 * ((5 << 20) + (64 << 10) + (256 << 10)) - 3 * (1 << 20));
         let directory = Arc::new(Directory::new(system, PathBuf::from("/d"), 0o600, budget));
         let charge = |part, bytes| {
             let mut charge = Charge::new(Arc::downgrade(&directory), part);

@@ -21,6 +21,8 @@ const MEMTABLES: u64 = 3;
 const CHUNK_MAX: u64 = 1 << 20;
 /// The filter of a memtable's keys takes one byte for each this many of the memtable.
 pub(in crate::lsm) const KEYS_PART: u64 = 64;
+/// And so do the buckets of its entries.
+pub(in crate::lsm) const BUCKETS_PART: u64 = 16;
 /// This many files are written at a time: the log, a flush, a merge or a collection.
 const WRITERS: u64 = 3;
 
@@ -105,8 +107,8 @@ impl Budget {
     }
 
     pub(in crate::lsm) fn rest_of(&self, charged: &[u64; PARTS]) -> u64 {
-        let keys = self.memtable_bytes / KEYS_PART;
-        let memtable = self.memtable_bytes + self.memtable_bytes.min(CHUNK_MAX) + keys;
+        let found_by = self.memtable_bytes / KEYS_PART + self.memtable_bytes / BUCKETS_PART;
+        let memtable = self.memtable_bytes + self.memtable_bytes.min(CHUNK_MAX) + found_by;
         let aside = MEMTABLES * memtable + self.all_written_bytes();
         let taken = charged.iter().fold(aside, |sum, bytes| sum.saturating_add(*bytes));
         self.limit.saturating_sub(taken)

@@ -5,9 +5,12 @@
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! A node never changes except its links. The fields that nearly every step of a search needs are
-//! side by side: links, height and the first eight bytes of the key as a number. This module knows
-//! the bytes of a node and not the list.
+//! Besides, a node is in the bucket of a hash: the bucket leads to the node that was put there
+//! last, and each of them to the one that was there before it.
+//!
+//! A node never changes except its links and its mark. The fields that nearly every step of a
+//! search needs are side by side: links, height and the first eight bytes of the key as a number.
+//! This module knows the bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
 
 use std::marker::PhantomData;
@@ -17,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::entry::{Kind, head};
 use super::arena::{ALIGN, Arena};
-use crate::sync::atomic::AtomicPtr;
+use crate::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// The most levels. With a quarter of the nodes of each level in the one above, that is right for
 /// 16 million entries, and for more it is a little slower.
@@ -30,8 +33,12 @@ struct Node {
     key_head: u64,
     height: u8,
     kind: Kind,
+    /// Its mark.
+    is_old: AtomicBool,
     key_len: u32,
     seq: u64,
+    /// The next node of its bucket; it never changes once the node is there.
+    behind: AtomicPtr<Node>,
     value_len: u32,
 }
 
@@ -45,21 +52,24 @@ pub(super) struct Nodes {
     head: NonNull<Node>,
     /// The last node that was set aside; its lowest link leads to the one before it.
     aside: AtomicPtr<Node>,
+    /// The node that was put into each bucket last.
+    buckets: Box<[AtomicPtr<Node>]>,
 }
 
-// SAFETY: threads share nodes that do not change except their links, which are atomic, and the
-// arena, which is made to be shared. `head` and `aside` point into the arena, which moves along;
-// `aside` is atomic.
+// SAFETY: threads share nodes, of which nothing changes that is not atomic, and the arena, which is
+// made to be shared. `head`, `aside` and `buckets` point into the arena, which moves along; the
+// latter two are atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
 
 impl Nodes {
-    /// None but the head.
-    pub(super) fn new() -> Self {
+    /// None but the head, and this many buckets.
+    pub(super) fn new(buckets: usize) -> Self {
         let arena = Arena::new();
         let head = make(&arena, HEIGHT_MAX, &[], 0, Kind::Tombstone, &[]);
-        Self { arena, head, aside: AtomicPtr::new(ptr::null_mut()) }
+        let none = || AtomicPtr::new(ptr::null_mut());
+        Self { arena, head, aside: none(), buckets: (0..buckets).map(|_| none()).collect() }
     }
 
     /// The node before all others.
@@ -69,7 +79,7 @@ impl Nodes {
 
     /// The bytes of memory that are held for them.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.arena.held()
+        size_of::<Self>() + self.arena.held() + size_of_val(&*self.buckets)
     }
 
     /// A node in `height` levels that is not linked yet.
@@ -100,6 +110,39 @@ impl Nodes {
         before.link(level).compare_exchange(after, node.at.as_ptr(), won, lost).is_ok()
     }
 
+    fn bucket(&self, hash: u64) -> &AtomicPtr<Node> {
+        let at = ((hash >> 32) * self.buckets.len() as u64) >> 32;
+        &self.buckets[at as usize]
+    }
+
+    /// Has the processor fetch the bucket of a hash.
+    #[inline]
+    pub(super) fn prefetch_bucket(&self, hash: u64) {
+        prefetch(ptr::from_ref(self.bucket(hash)).cast());
+    }
+
+    /// The nodes in the bucket of a hash, the last one first.
+    #[inline]
+    pub(super) fn in_bucket(&self, hash: u64) -> impl Iterator<Item = NodeRef<'_>> {
+        let last = NodeRef::of(self.bucket(hash).load(Ordering::Acquire));
+        std::iter::successors(last, |node| node.behind())
+    }
+
+    /// Puts a node into the bucket of a hash, once. It is a node of this list, as for `link`.
+    pub(super) fn put_in_bucket<'m>(&'m self, hash: u64, node: NodeRef<'m>) {
+        let bucket = self.bucket(hash);
+        let mut before = bucket.load(Ordering::Relaxed);
+        loop {
+            // A thread that finds the node reads this through the exchange below.
+            node.fields().behind.store(before, Ordering::Relaxed);
+            let (won, lost) = (Ordering::Release, Ordering::Relaxed);
+            match bucket.compare_exchange(before, node.at.as_ptr(), won, lost) {
+                Ok(_) => return,
+                Err(other) => before = other,
+            }
+        }
+    }
+
     /// Sets a node aside that is not linked yet. It is a node of this list, as for `link`.
     pub(super) fn set_aside<'m>(&'m self, node: NodeRef<'m>) {
         let mut before = self.aside.load(Ordering::Relaxed);
@@ -116,8 +159,7 @@ impl Nodes {
     /// The nodes that were set aside, the last one first; they are not aside any more. None of them
     /// is to be linked before the next one was taken.
     pub(super) fn take_aside(&self) -> impl Iterator<Item = NodeRef<'_>> {
-        let last = NonNull::new(self.aside.swap(ptr::null_mut(), Ordering::Acquire));
-        let last = last.map(|at| NodeRef { at, arena: PhantomData });
+        let last = NodeRef::of(self.aside.swap(ptr::null_mut(), Ordering::Acquire));
         std::iter::successors(last, |node| node.next(0))
     }
 }
@@ -149,7 +191,9 @@ fn make(
             link.write(AtomicPtr::new(ptr::null_mut()));
         }
         let (key_head, height) = (head(key), height as u8);
-        node.write(Node { key_head, height, kind, key_len, seq, value_len });
+        let (is_old, behind) = (AtomicBool::new(false), AtomicPtr::new(ptr::null_mut()));
+        let fields = Node { key_head, height, kind, is_old, key_len, seq, behind, value_len };
+        node.write(fields);
         let bytes = node.cast::<u8>();
         bytes.add(KEY_AT).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
         bytes.add(value_at).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
@@ -172,49 +216,70 @@ pub(super) struct NodeRef<'m> {
 unsafe impl Send for NodeRef<'_> {}
 
 impl<'m> NodeRef<'m> {
+    /// The node to which a link leads.
+    #[inline]
+    fn of(link: *mut Node) -> Option<Self> {
+        NonNull::new(link).map(|at| Self { at, arena: PhantomData })
+    }
+
     /// The next node of a level.
     #[inline]
     pub(super) fn next(self, level: usize) -> Option<Self> {
-        let next = NonNull::new(self.link(level).load(Ordering::Acquire))?;
-        Some(Self { at: next, arena: PhantomData })
+        Self::of(self.link(level).load(Ordering::Acquire))
     }
 
     /// Has the processor fetch what a step of a search needs.
     #[inline]
     pub(super) fn prefetch(self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: every processor of this architecture has the instruction, which only gives a hint
-        // and may be given any address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.at.as_ptr().cast());
-        }
+        prefetch(self.at.as_ptr().cast());
+    }
+
+    #[inline]
+    fn fields(self) -> &'m Node {
+        // SAFETY: an initialised node. Of its fields nothing changes that is not atomic, and it
+        // lives as long as the arena, which is as long as 'm.
+        unsafe { self.at.as_ref() }
+    }
+
+    /// The next node of its bucket.
+    #[inline]
+    fn behind(self) -> Option<Self> {
+        // Whoever found this node through its bucket sees what was put there before it, too: each
+        // exchange in `put_in_bucket` carries on what the ones before it released.
+        Self::of(self.fields().behind.load(Ordering::Relaxed))
+    }
+
+    /// Whether it was marked as old.
+    #[inline]
+    pub(super) fn is_old(self) -> bool {
+        self.fields().is_old.load(Ordering::Relaxed)
+    }
+
+    /// Marks it as old.
+    pub(super) fn mark_old(self) {
+        self.fields().is_old.store(true, Ordering::Relaxed);
     }
 
     /// How many levels it is in.
     #[inline]
     pub(super) fn height(self) -> usize {
-        // SAFETY: as in `seq`.
-        usize::from(unsafe { (*self.at.as_ptr()).height })
+        usize::from(self.fields().height)
     }
 
     #[inline]
     pub(super) fn seq(self) -> u64 {
-        // SAFETY: an initialised node, of which the fields never change.
-        unsafe { (*self.at.as_ptr()).seq }
+        self.fields().seq
     }
 
     #[inline]
     pub(super) fn kind(self) -> Kind {
-        // SAFETY: as in `seq`.
-        unsafe { (*self.at.as_ptr()).kind }
+        self.fields().kind
     }
 
     /// [`head`] of the key.
     #[inline]
     pub(super) fn key_head(self) -> u64 {
-        // SAFETY: as in `seq`.
-        unsafe { (*self.at.as_ptr()).key_head }
+        self.fields().key_head
     }
 
     #[inline]
@@ -245,4 +310,18 @@ impl<'m> NodeRef<'m> {
         // aligned, and they are only used through references to atomics.
         unsafe { self.at.cast::<AtomicPtr<Node>>().sub(level + 1).as_ref() }
     }
+}
+
+/// Has the processor fetch what is there.
+#[inline]
+fn prefetch(at: *const i8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every processor of this architecture has the instruction, which only gives a hint and
+    // may be given any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
 }

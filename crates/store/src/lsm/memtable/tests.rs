@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use proptest::prelude::*;
 
 use super::*;
+use crate::sync::atomic::AtomicBool;
 
 type Place = (Vec<u8>, Reverse<u64>);
 type Content = (Kind, Vec<u8>);
@@ -32,6 +33,18 @@ fn kinds() -> impl Strategy<Value = Kind> {
 
 fn values() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![9 => prop::collection::vec(any::<u8>(), 0..20), 1 => Just(vec![7; 3_000])]
+}
+
+fn put(memtable: &Memtable, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
+    memtable.insert(key, filter::hash(key), seq, kind, value);
+}
+
+fn made<'m>(memtable: &'m Memtable, key: &[u8], seq: u64, value: &[u8]) -> Made<'m> {
+    memtable.make(key, filter::hash(key), seq, Kind::Inline, value)
+}
+
+fn get<'m>(memtable: &'m Memtable, key: &[u8], at: u64) -> Option<(u64, Kind, &'m [u8])> {
+    memtable.get(key, filter::hash(key), at)
 }
 
 fn walk_forward(memtable: &Memtable) -> Vec<MemEntry<'_>> {
@@ -60,7 +73,7 @@ fn is_like(memtable: &Memtable, model: &Model, key: &[u8], seq: u64) {
     let place = (key.to_vec(), Reverse(seq));
     let from = model.range(place.clone()..).next().map(entry_of);
     let got = from.filter(|entry| entry.0 == key).map(|(_, seq, kind, value)| (seq, kind, value));
-    assert_eq!(memtable.get(key, seq), got);
+    assert_eq!(get(memtable, key, seq), got);
     let mut iter = memtable.iter();
     iter.seek(key, seq);
     assert_eq!(iter.entry(), from);
@@ -84,12 +97,12 @@ proptest! {
         entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values()), 0..60),
         probes in prop::collection::vec((keys(), 0..6_u64), 0..20),
     ) {
-        let memtable = Memtable::new();
+        let memtable = Memtable::new(8);
         let mut model = Model::new();
         for (key, seq, kind, value) in entries {
             let place = (key, Reverse(seq));
             if let Entry::Vacant(vacant) = model.entry(place) {
-                memtable.insert(&vacant.key().0, seq, kind, &value);
+                put(&memtable, &vacant.key().0, seq, kind, &value);
                 vacant.insert((kind, value));
             }
         }
@@ -108,7 +121,7 @@ proptest! {
         entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values(), 0..4), 0..80),
         is_sorted in any::<bool>(),
     ) {
-        let memtable = Memtable::new();
+        let memtable = Memtable::new(8);
         let (mut model, mut aside) = (Model::new(), Model::new());
         let mut entries = entries;
         if is_sorted {
@@ -120,7 +133,7 @@ proptest! {
                 continue;
             }
             if choice == 0 {
-                memtable.insert(&place.0, seq, kind, &value);
+                put(&memtable, &place.0, seq, kind, &value);
                 model.insert(place, (kind, value));
             } else {
                 memtable.set_aside(&place.0, seq, kind, &value);
@@ -140,8 +153,8 @@ proptest! {
         for (key, seq) in model.keys().map(|(key, seq)| (key.clone(), seq.0)) {
             is_like(&memtable, &model, &key, seq);
         }
-        memtable.insert(b"\x01\x02\x03", 9, Kind::Inline, b"new");
-        prop_assert_eq!(memtable.get(b"\x01\x02\x03", 9), Some((9, Kind::Inline, &b"new"[..])));
+        put(&memtable, b"\x01\x02\x03", 9, Kind::Inline, b"new");
+        prop_assert_eq!(get(&memtable, b"\x01\x02\x03", 9), Some((9, Kind::Inline, &b"new"[..])));
     }
 }
 
@@ -151,7 +164,7 @@ proptest! {
 fn threads_put_in_many_at_once() {
     const THREADS: u64 = 3;
     let (batches, each) = if cfg!(miri) { (2, 10) } else { (40, 300) };
-    let memtable = Memtable::new();
+    let memtable = Memtable::new(8);
     // The finaliser of SplitMix64 spreads the numbers.
     let key = |number: u64| {
         let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -165,10 +178,10 @@ fn threads_put_in_many_at_once() {
                 for batch in 0..batches {
                     let numbers = (0..each).map(|n| (batch * each + n) * THREADS + thread);
                     if batch % 4 == 3 {
-                        numbers.for_each(|n| memtable.insert(&key(n), n, Kind::Inline, b"one"));
+                        numbers.for_each(|n| put(memtable, &key(n), n, Kind::Inline, b"one"));
                         continue;
                     }
-                    let make = |n| memtable.make(&key(n), n, Kind::Inline, b"many");
+                    let make = |n| made(memtable, &key(n), n, b"many");
                     memtable.insert_all(numbers.map(make).collect());
                 }
             });
@@ -178,7 +191,7 @@ fn threads_put_in_many_at_once() {
     let found = walk_forward(&memtable);
     assert_eq!(found.len() as u64, all);
     assert!(found.windows(2).all(|two| two[0].0 < two[1].0));
-    assert!((0..all).all(|n| memtable.get(&key(n), n).is_some_and(|found| found.0 == n)));
+    assert!((0..all).all(|n| get(&memtable, &key(n), n).is_some_and(|found| found.0 == n)));
     // Each level has the nodes that are that high, in their order.
     for level in 1..HEIGHT_MAX {
         let high = found.iter().filter(|found| Target::new(found.0, found.1).height() > level);
@@ -193,7 +206,7 @@ fn threads_put_in_many_at_once() {
 
 #[test]
 fn threads_set_entries_aside() {
-    let memtable = Memtable::new();
+    let memtable = Memtable::new(8);
     let each = if cfg!(miri) { 50 } else { 5_000 };
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
@@ -210,42 +223,42 @@ fn threads_set_entries_aside() {
     memtable.put_in();
     let keys: Vec<_> = walk_forward(&memtable).iter().map(|entry| entry.0.to_vec()).collect();
     assert_eq!(keys, (0..each * 2).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
-    assert_eq!(memtable.get(&5_u64.to_be_bytes(), 1).map(|found| found.0), Some(1));
+    assert_eq!(get(&memtable, &5_u64.to_be_bytes(), 1).map(|found| found.0), Some(1));
 }
 
 #[test]
 fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
-    let memtable = Memtable::new();
-    memtable.insert(b"key", 1, Kind::Inline, b"old");
-    memtable.insert(b"key", 1, Kind::Tombstone, b"");
-    assert_eq!(memtable.get(b"key", 5), Some((1, Kind::Tombstone, &b""[..])));
+    let memtable = Memtable::new(8);
+    put(&memtable, b"key", 1, Kind::Inline, b"old");
+    put(&memtable, b"key", 1, Kind::Tombstone, b"");
+    assert_eq!(get(&memtable, b"key", 5), Some((1, Kind::Tombstone, &b""[..])));
 }
 
 #[test]
 fn keys_and_values_have_any_length() {
-    let memtable = Memtable::new();
+    let memtable = Memtable::new(8);
     let mut inserted = 0;
     let longest = if cfg!(miri) { 1_000 } else { 65_536 };
     for len in [0, 1, 7, 8, 9, 100, longest] {
         let (key, value) = (vec![1; len], vec![2; len * 3]);
-        memtable.insert(&key, 1, Kind::Inline, &value);
+        put(&memtable, &key, 1, Kind::Inline, &value);
         inserted += key.len() + value.len();
-        assert_eq!(memtable.get(&key, 1), Some((1, Kind::Inline, &value[..])), "{len}");
+        assert_eq!(get(&memtable, &key, 1), Some((1, Kind::Inline, &value[..])), "{len}");
         assert!(memtable.bytes() >= inserted, "{} bytes after {len}", memtable.bytes());
     }
-    assert_eq!(memtable.get(&[1; 10], 1), None);
-    assert_eq!(memtable.get(&[1; 9], 0), None);
+    assert_eq!(get(&memtable, &[1; 10], 1), None);
+    assert_eq!(get(&memtable, &[1; 9], 0), None);
 }
 
 #[test]
 fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
-    let memtable = Memtable::new();
+    let memtable = Memtable::new(8);
     let empty = memtable.bytes();
     let count: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
     for n in 0..count {
-        memtable.insert(&n.to_be_bytes().repeat(2), n, Kind::Separated, &[0; 16]);
+        put(&memtable, &n.to_be_bytes().repeat(2), n, Kind::Separated, &[0; 16]);
     }
-    // 16 + 16 bytes, 18 of fields, 8 * 4 / 3 of links, rounding; a chunk may be half empty.
+    // 16 + 16 bytes, 36 of fields, 8 * 4 / 3 of links, rounding; a chunk may be half empty.
     let each = (memtable.bytes() - empty) as f64 / count as f64;
     assert!((60.0..130.0).contains(&each), "{each} bytes an entry");
 }
@@ -254,7 +267,7 @@ fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
 fn threads_put_entries_in_while_others_read_them() {
     const THREADS: u64 = 4;
     let each: u64 = if cfg!(miri) { 20 } else { 20_000 };
-    let memtable = Memtable::new();
+    let memtable = Memtable::new(8);
     // Neighbours come from different threads, so that they race for the same links.
     let key = |n: u64| n.to_be_bytes();
     std::thread::scope(|scope| {
@@ -265,8 +278,8 @@ fn threads_put_entries_in_while_others_read_them() {
                     // Up and down in turn.
                     let place = if n % 2 == 0 { n } else { each - n };
                     let number = place * THREADS + thread;
-                    memtable.insert(&key(number), n, Kind::Inline, &number.to_le_bytes());
-                    assert_eq!(memtable.get(&key(number), n).map(|found| found.0), Some(n));
+                    put(memtable, &key(number), n, Kind::Inline, &number.to_le_bytes());
+                    assert_eq!(get(memtable, &key(number), n).map(|found| found.0), Some(n));
                 }
             });
         }
@@ -292,6 +305,115 @@ fn threads_put_entries_in_while_others_read_them() {
     assert_eq!(backward, walk_forward(&memtable));
 }
 
+/// Keys of one hash are found all the same, near the front of their bucket or behind it.
+#[test]
+fn keys_of_one_hash_are_found() {
+    let memtable = Memtable::new(1 << 10);
+    // The first half of such a key makes the product of both halves zero.
+    let key = |number: u64| {
+        let zero = 0xa076_1d64_78bd_642f_u64.to_le_bytes();
+        [zero, number.to_be_bytes()].concat()
+    };
+    assert_eq!(filter::hash(&key(1)), filter::hash(&key(2)));
+    for (round, seq) in [(0, 1_000), (1, 2_000), (2, 1_500)] {
+        let numbers = (round..100).step_by(round as usize + 1);
+        let made = numbers.map(|n| made(&memtable, &key(n), seq + n, &[round as u8]));
+        memtable.insert_all(made.collect());
+    }
+    for n in 0..100 {
+        let versions = [(2_000, n % 2 == 1), (1_500, n % 3 == 2), (1_000, true)];
+        for at in [0, 1_000 + n, 1_500 + n, 1_999, 2_000 + n, u64::MAX] {
+            let seqs = versions.iter().filter(|version| version.1).map(|version| version.0 + n);
+            let newest = seqs.filter(|&seq| seq <= at).max();
+            assert_eq!(get(&memtable, &key(n), at).map(|found| found.0), newest, "{n} {at}");
+        }
+    }
+    assert_eq!(get(&memtable, &key(100), u64::MAX), None);
+}
+
+/// Entries of one key, which threads put in in any order, and which are published in theirs.
+struct Versions {
+    memtable: Memtable,
+    are_in: Vec<AtomicBool>,
+}
+
+impl Versions {
+    fn new(count: usize) -> Self {
+        let are_in = (0..count).map(|_| AtomicBool::new(false)).collect();
+        Self { memtable: Memtable::new(8), are_in }
+    }
+
+    fn put(&self, seq: usize, is_batch: bool) {
+        let (key, value) = (b"key", seq.to_le_bytes());
+        if is_batch {
+            // The others are of one bucket with it, or of the ones beside.
+            let others = (0..3).map(|n| made(&self.memtable, &[n, seq as u8], 1, b""));
+            let all = others.chain([made(&self.memtable, key, seq as u64, &value)]);
+            self.memtable.insert_all(all.collect());
+        } else {
+            put(&self.memtable, key, seq as u64, Kind::Inline, &value);
+        }
+        self.are_in[seq - 1].store(true, Ordering::Release);
+    }
+
+    /// Looks for those that are published; how many these are.
+    fn read(&self) -> usize {
+        let is_in = |is_in: &&AtomicBool| is_in.load(Ordering::Acquire);
+        let published = self.are_in.iter().take_while(is_in).count();
+        for seq in [published, published / 2] {
+            let found = get(&self.memtable, b"key", seq as u64);
+            assert_eq!(found.map(|found| found.0), (seq > 0).then_some(seq as u64), "{published}");
+        }
+        published
+    }
+}
+
+#[test]
+fn threads_put_versions_of_a_key_in() {
+    const THREADS: usize = 4;
+    let (rounds, count) = if cfg!(miri) { (3, 12) } else { (200, 200) };
+    for _ in 0..rounds {
+        let versions = &Versions::new(count);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let seqs = (1..=count).filter(move |seq| seq % THREADS == thread);
+                scope.spawn(move || seqs.for_each(|seq| versions.put(seq, seq % 3 == 0)));
+            }
+            while versions.read() < count {}
+        });
+    }
+}
+
+/// The same under schedules chosen by a seed.
+#[cfg(shuttle)]
+#[test]
+fn schedules_of_versions() {
+    use std::sync::Arc;
+
+    let model = || {
+        let versions = Arc::new(Versions::new(4));
+        let writers: Vec<_> = (0..3)
+            .map(|thread| {
+                let versions = Arc::clone(&versions);
+                let seqs: &[usize] = [&[2, 4][..], &[1], &[3]][thread];
+                shuttle::thread::spawn(move || {
+                    seqs.iter().for_each(|&seq| versions.put(seq, thread == 1));
+                })
+            })
+            .collect();
+        for _ in 0..4 {
+            versions.read();
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        assert_eq!(versions.read(), 4);
+    };
+    let schedules = std::env::var("SCHEDULES").map_or(300, |text| text.parse().unwrap());
+    shuttle::check_random(model, schedules);
+    shuttle::check_pct(model, schedules, 3);
+}
+
 /// Two writers whose entries are neighbours, and a reader, under schedules chosen by a seed.
 #[cfg(shuttle)]
 #[test]
@@ -299,19 +421,19 @@ fn schedules() {
     use std::sync::Arc;
 
     let model = || {
-        let memtable = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::new(8));
         let writers: Vec<_> = (0..2_u64)
             .map(|thread| {
                 let memtable = Arc::clone(&memtable);
                 shuttle::thread::spawn(move || {
                     let key = |n: u64| [(n * 5 % 6 * 2 + thread) as u8];
                     for n in 0..3_u64 {
-                        memtable.insert(&key(n), n, Kind::Inline, &[7; 3_000]);
-                        assert!(memtable.get(&key(n), n).is_some());
+                        put(&memtable, &key(n), n, Kind::Inline, &[7; 3_000]);
+                        assert!(get(&memtable, &key(n), n).is_some());
                     }
-                    let make = |n| memtable.make(&key(n), n, Kind::Inline, &[7; 3_000]);
+                    let make = |n| made(&memtable, &key(n), n, &[7; 3_000]);
                     memtable.insert_all((3..6).map(make).collect());
-                    assert!((3..6).all(|n| memtable.get(&key(n), n).is_some()));
+                    assert!((3..6).all(|n| get(&memtable, &key(n), n).is_some()));
                 })
             })
             .collect();

@@ -12,7 +12,7 @@ use crate::lsm::keyspace::Keyspace;
 
 impl View {
     /// The value of a full key.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         let directory = self.version().directory();
         directory.reads.gets.fetch_add(1, Ordering::Relaxed);
         let open = Open::default();
@@ -27,7 +27,7 @@ impl View {
         &self,
         keyspace: &Keyspace,
         keys: &[K],
-        mut see: impl FnMut(usize, Option<Value>),
+        mut see: impl FnMut(usize, Option<Value<'_>>),
     ) -> Result<()> {
         let directory = self.version().directory();
         directory.reads.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);

@@ -59,7 +59,9 @@ impl Open {
 }
 
 /// A value that was found.
-pub(crate) enum Value {
+pub(crate) enum Value<'v> {
+    /// One that stands in a buffer of the view.
+    Here(&'v [u8]),
     /// One of this look-up's own.
     Own(Vec<u8>),
     /// One that the cache may have too.
@@ -68,9 +70,10 @@ pub(crate) enum Value {
     InBlock(Arc<Block>, Range<usize>),
 }
 
-impl Value {
+impl Value<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
+            Self::Here(bytes) => bytes,
             Self::Own(bytes) => bytes,
             Self::Shared(bytes) => bytes,
             Self::InBlock(block, at) => block.at(at),
@@ -79,6 +82,7 @@ impl Value {
 
     pub(crate) fn into_vec(self) -> Vec<u8> {
         match self {
+            Self::Here(bytes) => bytes.to_vec(),
             Self::Own(bytes) => bytes,
             Self::Shared(bytes) => {
                 let own = bytes.to_vec();
@@ -91,7 +95,7 @@ impl Value {
 }
 
 /// Shows what was found to a function, without copying it.
-pub(crate) fn show<R>(value: Option<Value>, see: impl FnOnce(Option<&[u8]>) -> R) -> R {
+pub(crate) fn show<R>(value: Option<Value<'_>>, see: impl FnOnce(Option<&[u8]>) -> R) -> R {
     let result = see(value.as_ref().map(Value::bytes));
     if let Some(Value::Shared(bytes)) = value {
         fetch::leave(bytes);
@@ -111,9 +115,9 @@ enum Next {
 }
 
 /// What a block says of a key.
-enum Sight {
+enum Sight<'v> {
     /// An entry: its sequence number, and what it says.
-    Found(u64, Said),
+    Found(u64, Said<'v>),
     /// There is none.
     Absent,
     /// The versions of the key may go on in the next block.
@@ -121,9 +125,9 @@ enum Sight {
 }
 
 /// What an entry of a block says.
-enum Said {
+enum Said<'v> {
     Deleted,
-    Here(Value),
+    Here(Value<'v>),
     /// Where the value stands, if it says that.
     There(Option<Pointer>),
 }
@@ -139,10 +143,10 @@ struct Asked<'v> {
 }
 
 /// Looking up one full key in a view.
-pub(crate) struct Search<'v> {
+pub(crate) struct Search<'v, 'k> {
     view: &'v View,
-    open: &'v Open,
-    key: &'v [u8],
+    open: &'k Open,
+    key: &'k [u8],
     /// The caller's name for the request.
     tag: usize,
     /// The key's.
@@ -152,17 +156,17 @@ pub(crate) struct Search<'v> {
     table: Option<Asked<'v>>,
     /// What is to be read.
     wanted: Option<Wanted<'v>>,
-    value: Option<Value>,
+    value: Option<Value<'v>>,
 }
 
-impl<'v> Search<'v> {
-    pub(crate) fn new(view: &'v View, open: &'v Open, key: &'v [u8], tag: usize) -> Self {
+impl<'v, 'k> Search<'v, 'k> {
+    pub(crate) fn new(view: &'v View, open: &'k Open, key: &'k [u8], tag: usize) -> Self {
         let hash = filter::hash(key);
         Self { view, open, key, tag, hash, asked: 0, table: None, wanted: None, value: None }
     }
 
     /// The result, when it is done: its tag and the value.
-    pub(crate) fn into_value(self) -> (usize, Option<Value>) {
+    pub(crate) fn into_value(self) -> (usize, Option<Value<'v>>) {
         (self.tag, self.value)
     }
 
@@ -250,7 +254,7 @@ impl<'v> Search<'v> {
 
     /// Goes on after what a block said.
     #[inline]
-    fn settle(&mut self, asked: Asked<'v>, sight: Result<Sight, &'static str>) -> Result<Next> {
+    fn settle(&mut self, asked: Asked<'v>, sight: Result<Sight<'v>, &'static str>) -> Result<Next> {
         let Asked { table, cover, number } = asked;
         match sight {
             Ok(Sight::Found(seq, said)) if seq > cover => match said {
@@ -270,10 +274,10 @@ impl<'v> Search<'v> {
     }
 
     /// Takes the value of an entry of a buffer.
-    fn take(&mut self, kind: Kind, value: &[u8]) -> Result<Next> {
+    fn take(&mut self, kind: Kind, value: &'v [u8]) -> Result<Next> {
         match kind {
             Kind::Tombstone => {}
-            Kind::Inline => self.value = Some(Value::Own(value.to_vec())),
+            Kind::Inline => self.value = Some(Value::Here(value)),
             Kind::Separated => return self.go_to_value(Pointer::decode(value)),
         }
         Ok(Next::Done)
@@ -294,7 +298,7 @@ impl<'v> Search<'v> {
 
 /// What a block says of a key, to a reader at `at`.
 #[inline]
-fn sight(block: &Arc<Block>, key: &[u8], at: u64) -> Result<Sight, &'static str> {
+fn sight<'v>(block: &Arc<Block>, key: &[u8], at: u64) -> Result<Sight<'v>, &'static str> {
     Ok(match look(block, key, at)? {
         Look::Found((seq, kind, value)) => {
             let said = match kind {
@@ -336,7 +340,7 @@ pub(crate) fn separated(view: &View, pointer: Option<Pointer>) -> Result<Separat
     Ok(place.held().map_or(Separated::There(place), Separated::Held))
 }
 
-impl<'v> Task<'v> for Search<'v> {
+impl<'v> Task<'v> for Search<'v, '_> {
     fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted<'v>>> {
         let mut next = match got {
             None => self.ask_buffers()?,
