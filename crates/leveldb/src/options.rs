@@ -16,9 +16,9 @@ const WRITE_BUFFER_BYTES: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One file, a B+tree that counts.
-    #[default]
     Tree,
     /// A folder of logs and sorted tables.
+    #[default]
     Lsm,
 }
 
@@ -113,5 +113,23 @@ impl Options {
         // Its buffer of new entries is a sixteenth of it.
         let buffers = self.write_buffer.saturating_mul(16);
         (buffers.saturating_add(self.cache) as u64).clamp(256 << 20, 1 << 30)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_made_on_the_lsm_engine_unless_something_else_is_asked_for() {
+        let kind = |engine, compare: Option<Arc<Compare>>| {
+            let comparator = Comparator { compare, ..Comparator::default() };
+            Options { engine, comparator, ..Options::default() }.kind().unwrap()
+        };
+        let backwards: Arc<Compare> = Arc::new(|a, b| b.cmp(a));
+        assert_eq!(kind(None, None), Kind::Lsm);
+        assert_eq!(kind(Some(Kind::Tree), None), Kind::Tree);
+        assert_eq!(kind(None, Some(Arc::clone(&backwards))), Kind::Tree);
+        assert_eq!(kind(Some(Kind::Lsm), Some(backwards)), Kind::Tree);
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// LevelDB's interface, or "main"
     #[arg(long, requires = "to_leveldb", value_name = "NAME", value_parser = crate::open::parse_name)]
     table: Option<Name>,
-    /// The engine of what is made of a database of LevelDB
+    /// The engine of what is made of a database of LevelDB [default: lsm]
     #[arg(long, requires = "from_leveldb")]
     engine: Option<crate::open::Engine>,
     /// Leave out what is damaged in a database of LevelDB, and list it

@@ -111,11 +111,12 @@ fn a_conversion_that_was_interrupted_keeps_what_it_has() {
     sandbox.ok(&TO);
     assert_eq!(files(&sandbox.path("old"))[0], kept[0]);
     let store = sandbox.path("new.part/new/data.hdg");
+    let arguments = [&FROM[..], &["--engine", "tree"]].concat();
     let is_whole = || fs::metadata(&store).is_ok_and(|meta| meta.len() > 30 << 20);
-    let run = stopped(&sandbox, &FROM, Signal::INT, is_whole);
+    let run = stopped(&sandbox, &arguments, Signal::INT, is_whole);
     run.is(130).says("is kept in new.part: the same command goes on from there");
     assert!(store.exists());
-    sandbox.ok(&FROM);
+    sandbox.ok(&arguments);
     assert!(entries(&sandbox, "s", "main") == entries(&sandbox, "new", "leveldb"));
 }
 

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Chooses the engine of a database that is made with these options: "tree" (one file, the default)
-   or "lsm" (a folder of logs and sorted tables). 0 for another name. The environment variable
+/* Chooses the engine of a database that is made with these options: "lsm" (a folder of logs and
+   sorted tables, the default) or "tree" (one file). 0 for another name. The environment variable
    HEDGEROW_LEVELDB_ENGINE does the same for programs that do not call this. A database with a
    comparator of its own is on the tree in any case. */
 LEVELDB_EXPORT int hedgerow_leveldb_options_set_engine(leveldb_options_t* options,

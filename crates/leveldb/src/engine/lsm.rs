@@ -7,6 +7,7 @@ use std::path::Path;
 use hedgerow::Durability;
 use hedgerow::lsm::{Batch, Cursor, Db, Keyspace, KeyspaceOptions, Loss, Readable, Snapshot};
 
+use super::flusher::{DELAY, Flusher};
 use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
 use crate::folder::{LSM, SALVAGED, remove_folder};
@@ -15,6 +16,8 @@ use crate::status::{Result, Status};
 
 /// An open store.
 pub(crate) struct Lsm {
+    // Before the store, which its thread uses.
+    flusher: Option<Flusher>,
     db: Db,
     keyspace: Keyspace,
     lazy: Durability,
@@ -36,7 +39,11 @@ impl Lsm {
         let db = opening.open(path)?;
         let keyspace = db.keyspace(NAME, KeyspaceOptions::default())?;
         let lazy = if options.in_memory { Durability::None } else { Durability::Eventual };
-        Ok(Self { db, keyspace, lazy })
+        let flushed = db.clone();
+        // A failed flush is an error of the next write that is to be durable.
+        let flush = move || flushed.sync().unwrap_or_default();
+        let flusher = (!options.in_memory).then(|| Flusher::new(DELAY, flush));
+        Ok(Self { flusher, db, keyspace, lazy })
     }
 
     pub(crate) fn write(&self, ops: &[Op<'_>], sync: bool) -> Result<()> {
@@ -48,7 +55,11 @@ impl Lsm {
             }
         }
         let durability = if sync { Durability::Durable } else { self.lazy };
-        Ok(self.db.write_with(batch, durability)?)
+        self.db.write_with(batch, durability)?;
+        if !sync && let Some(flusher) = &self.flusher {
+            flusher.note();
+        }
+        Ok(())
     }
 
     pub(crate) fn get<R>(

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hedgerow::os::sim::{Config, CrashMode, SimSystem};
 use hedgerow::tree::Store;
@@ -140,6 +141,30 @@ fn a_killed_process_leaves_every_batch_whose_write_has_returned() {
     for seed in seeds() {
         for kind in [Kind::Tree, Kind::Lsm] {
             look(kind, seed, false, SimSystem::killed_at);
+        }
+    }
+}
+
+/// What was written without a flush is flushed by and by, with no other call.
+#[test]
+fn a_power_cut_takes_only_what_was_written_lately() {
+    let is_there_after_a_cut = |kind, disk: &SimSystem| {
+        let left = disk.image_at(disk.recorded(), CrashMode::LoseAll, 1);
+        last(&open(kind, &left)) == 1
+    };
+    let both = [Kind::Tree, Kind::Lsm].map(|kind| {
+        let disk = SimSystem::new(1, Config::default());
+        disk.record(true);
+        let engine = make(kind, &disk);
+        write(&engine, 1, false);
+        assert!(!is_there_after_a_cut(kind, &disk), "{kind:?} flushes what need not be");
+        (kind, disk, engine)
+    });
+    let begin = Instant::now();
+    for (kind, disk, _engine) in &both {
+        while !is_there_after_a_cut(*kind, disk) {
+            assert!(begin.elapsed() < 10 * flusher::DELAY, "{kind:?} flushes nothing");
+            std::thread::sleep(flusher::DELAY / 50);
         }
     }
 }
