@@ -81,6 +81,7 @@ fn a_conversion_to_leveldb_goes_on_after_a_kill() {
     assert!(!sandbox.path("old.part").exists());
     assert!(!sandbox.path("old/TABLES").exists());
     sandbox.ok(&FROM);
+    assert!(sandbox.path("new/lsm").is_dir(), "the engine that is the default");
     assert!(entries(&sandbox, "s", "main") == entries(&sandbox, "new", "leveldb"));
 }
 

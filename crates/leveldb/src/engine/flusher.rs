@@ -16,7 +16,7 @@ pub(super) struct Flusher {
     delay: Duration,
 }
 
-type Flush = dyn Fn() + Send + Sync;
+type Flush = dyn Fn() -> hedgerow::Result<()> + Send + Sync;
 
 #[derive(Default)]
 struct Shared {
@@ -51,7 +51,10 @@ impl Shared {
 impl Flusher {
     /// `flush` makes durable what was written before the call. It keeps what it needs of the store
     /// open, so the flusher goes before the store does.
-    pub(super) fn new(delay: Duration, flush: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        delay: Duration,
+        flush: impl Fn() -> hedgerow::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self { shared: Arc::default(), flush: Arc::new(flush), delay }
     }
 
@@ -73,7 +76,8 @@ impl Flusher {
             let work = move || {
                 while shared.wait(delay) {
                     shared.is_due.store(false, SeqCst);
-                    flush();
+                    // After a failure the store takes no more writes, which their callers see.
+                    let _ = flush();
                 }
             };
             // Where there is no thread to be had, the close flushes.
@@ -114,7 +118,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::create(folder.path().join("store")).unwrap();
         let flushed = store.clone();
-        let flusher = Flusher::new(Duration::from_millis(5), move || flushed.sync().unwrap());
+        let flusher = Flusher::new(Duration::from_millis(5), move || flushed.sync());
         for name in ["a", "b", "c"] {
             let mut txn = store.begin_write().unwrap();
             txn.create_table(name, &TableOptions::new()).unwrap();
@@ -128,6 +132,6 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        drop(Flusher::new(DELAY, || ()));
+        drop(Flusher::new(DELAY, || Ok(())));
     }
 }

@@ -40,9 +40,7 @@ impl Lsm {
         let keyspace = db.keyspace(NAME, KeyspaceOptions::default())?;
         let lazy = if options.in_memory { Durability::None } else { Durability::Eventual };
         let flushed = db.clone();
-        // A failed flush is an error of the next write that is to be durable.
-        let flush = move || flushed.sync().unwrap_or_default();
-        let flusher = (!options.in_memory).then(|| Flusher::new(DELAY, flush));
+        let flusher = (!options.in_memory).then(|| Flusher::new(DELAY, move || flushed.sync()));
         Ok(Self { flusher, db, keyspace, lazy })
     }
 

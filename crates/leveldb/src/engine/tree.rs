@@ -80,9 +80,7 @@ impl Tree {
     pub(super) fn new(store: Store, options: &Options) -> Self {
         let (table, is_custom) = table_options(options);
         let flushed = store.clone();
-        // After a failure the store takes no more writes, which their callers see.
-        let flush = move || flushed.sync().unwrap_or_default();
-        let flusher = (!options.in_memory).then(|| Flusher::new(DELAY, flush));
+        let flusher = (!options.in_memory).then(|| Flusher::new(DELAY, move || flushed.sync()));
         Self { flusher, store, table, is_custom, is_compacted: AtomicBool::new(false) }
     }
 

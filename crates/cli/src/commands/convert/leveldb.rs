@@ -45,6 +45,7 @@ pub(super) fn from_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit,
     }
     check_vacant(to)?;
     let mut source = Database::open(from, args.salvage)?;
+    // As `libleveldb.so.1d` makes databases.
     let engine = args.engine.unwrap_or(Engine::Lsm);
     let about = format!(
         "{} of LevelDB, to the engine {engine:?}: {}",

@@ -252,6 +252,8 @@ impl<'m> NodeRef<'m> {
     /// Whether it was marked as old.
     #[inline]
     pub(super) fn is_old(self) -> bool {
+        // Relaxed: before an entry may be seen, all up to its number are in and have set their
+        // marks, and whoever looks it up has read that number.
         self.fields().is_old.load(Ordering::Relaxed)
     }
 
