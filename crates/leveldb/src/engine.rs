@@ -225,7 +225,7 @@ pub(crate) struct Here {
 
 impl Place {
     /// Moves to an entry. Where there is none, only `First`, `Last` and `Seek` lead to one again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
         match self {
             Self::Tree(place) => place.go(to),

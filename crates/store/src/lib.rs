@@ -67,6 +67,7 @@ mod durability;
 mod identify;
 #[doc(hidden)]
 pub mod os;
+mod prefetch;
 mod sync;
 
 pub use durability::Durability;

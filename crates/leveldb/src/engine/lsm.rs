@@ -139,7 +139,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
         self.value = None;
         let found = match to {

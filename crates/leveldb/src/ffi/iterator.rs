@@ -34,7 +34,7 @@ impl Iterator {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn go(&mut self, to: Move<'_>) -> Result<()> {
         // From nowhere no step leads anywhere.
         let is_step = matches!(to, Move::Next | Move::Prev);

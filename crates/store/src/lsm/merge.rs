@@ -144,10 +144,16 @@ impl Merge {
 
     /// Steps on in the direction of the last move, if it was looked ahead and the next entry is the
     /// only one of its key, neither a tombstone nor newer than `seen`; whether it did.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn skim(&mut self, seen: u64) -> bool {
         let forward = self.forward;
         self.run.as_mut().is_some_and(|run| run.skim(forward, seen))
+    }
+
+    /// The entry to which it skimmed.
+    #[inline(always)]
+    pub(crate) fn skimmed(&self) -> Option<Entry<'_>> {
+        self.run.as_ref()?.entry()
     }
 
     /// Lets go of what takes memory, until it is moved to a place again.

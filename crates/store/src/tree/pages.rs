@@ -14,26 +14,31 @@ use super::page::search::Extents;
 use super::page::{self, Page};
 use super::page_ref::{ExtentRef, FIRST_PAGE, PAGE_BYTES_MIN, PAGE_NO_END, PageNo, PageRef, Run};
 use crate::os::{self, DataFile, Map, Words};
+use crate::prefetch::{prefetch, prefetch_range};
 use crate::sync::Mutex;
 use crate::{Error, Place, Result};
 
 mod changed;
 mod frames;
 mod new_extents;
-mod prefetch;
 
 pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
 pub(crate) use new_extents::NewExtents;
-pub(crate) use prefetch::prefetch;
-use prefetch::{prefetch_page, prefetch_range};
 
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
 
 /// Of a page that a scan back is to check next, this many bytes are fetched.
 const UNCHECKED_FETCHED: usize = 1024;
+
+/// Prefetches a page, or the beginning of a large one. It is not inlined, so that the loop always
+/// has the same alignment, on which its speed depends.
+#[inline(never)]
+fn prefetch_page(base: *const u8) {
+    prefetch_range(base, 0..PAGE_BYTES_MIN);
+}
 
 /// An open data file as pages, shared by all transactions of a store.
 pub(crate) struct PageFile {

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::entry::{Kind, head};
 use super::arena::{ALIGN, Arena};
+use crate::prefetch::{LINE, prefetch};
 use crate::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// The most levels. With a quarter of the nodes of each level in the one above, that is right for
@@ -118,7 +119,7 @@ impl Nodes {
     /// Has the processor fetch the bucket of a hash.
     #[inline]
     pub(super) fn prefetch_bucket(&self, hash: u64) {
-        prefetch(ptr::from_ref(self.bucket(hash)).cast());
+        prefetch::<LINE>(ptr::from_ref(self.bucket(hash)).cast());
     }
 
     /// The nodes in the bucket of a hash, the last one first.
@@ -231,7 +232,7 @@ impl<'m> NodeRef<'m> {
     /// Has the processor fetch what a step of a search needs.
     #[inline]
     pub(super) fn prefetch(self) {
-        prefetch(self.at.as_ptr().cast());
+        prefetch::<LINE>(self.at.as_ptr().cast());
     }
 
     #[inline]
@@ -312,18 +313,4 @@ impl<'m> NodeRef<'m> {
         // aligned, and they are only used through references to atomics.
         unsafe { self.at.cast::<AtomicPtr<Node>>().sub(level + 1).as_ref() }
     }
-}
-
-/// Has the processor fetch what is there.
-#[inline]
-fn prefetch(at: *const i8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every processor of this architecture has the instruction, which only gives a hint and
-    // may be given any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at);
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = at;
 }

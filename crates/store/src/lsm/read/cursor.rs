@@ -265,8 +265,13 @@ impl Cursor {
     #[inline]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>> {
         if self.skim(Standing::Merge) {
-            return self.current();
+            return Ok(self.skimmed());
         }
+        self.next_of_any()
+    }
+
+    #[inline(never)]
+    fn next_of_any(&mut self) -> Result<Option<Entry<'_>>> {
         Ok(if self.step()? { self.current()? } else { None })
     }
 
@@ -278,8 +283,13 @@ impl Cursor {
     #[inline]
     pub fn prev(&mut self) -> Result<Option<Entry<'_>>> {
         if self.skim(Standing::Back) {
-            return self.current();
+            return Ok(self.skimmed());
         }
+        self.prev_of_any()
+    }
+
+    #[inline(never)]
+    fn prev_of_any(&mut self) -> Result<Option<Entry<'_>>> {
         Ok(if self.step_back()? { self.current()? } else { None })
     }
 
@@ -291,6 +301,13 @@ impl Cursor {
     pub fn current(&self) -> Result<Option<Entry<'_>>> {
         let Some((full, kind, value)) = self.here() else { return Ok(None) };
         Ok(Some(Entry { key: &full[KEYSPACE_BYTES..], kind, value, view: &self.view }))
+    }
+
+    /// The entry to which it skimmed.
+    #[inline(always)]
+    fn skimmed(&self) -> Option<Entry<'_>> {
+        let crate::lsm::entry::Entry { key: full, kind, value, .. } = self.parts.merge.skimmed()?;
+        Some(Entry { key: full.get(KEYSPACE_BYTES..)?, kind, value, view: &self.view })
     }
 
     /// The full key of the entry under the cursor, and its kind and value as in its source.
@@ -308,7 +325,7 @@ impl Cursor {
     }
 
     /// Whether it could move on in the direction of the last step without a look at other sources.
-    #[inline]
+    #[inline(always)]
     fn skim(&mut self, standing: Standing) -> bool {
         self.standing == standing && self.parts.merge.skim(self.view.at)
     }

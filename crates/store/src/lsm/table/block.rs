@@ -212,6 +212,11 @@ impl Block {
         (self.count as usize).min(self.end / 4)
     }
 
+    /// Where its bytes begin in memory: for prefetching.
+    pub(crate) fn address(&self) -> *const u8 {
+        self.bytes.as_ptr()
+    }
+
     /// All bytes before the tail.
     pub(crate) fn content(&self) -> &[u8] {
         &self.bytes[..self.end]

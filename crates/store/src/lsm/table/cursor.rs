@@ -134,7 +134,9 @@ impl TableCursor {
         if Arc::get_mut(&mut self.rows).is_none() {
             self.rows = Arc::default();
         }
-        let is_filled = Arc::get_mut(&mut self.rows).is_some_and(|rows| rows.fill(block));
+        let number = if forward { self.number + 1 } else { self.number.wrapping_sub(1) };
+        let ahead = self.table.finder.look_at_hand(number, |block| block.address());
+        let is_filled = Arc::get_mut(&mut self.rows).is_some_and(|rows| rows.fill(block, ahead));
         let first = if forward { 0 } else { self.rows.len().wrapping_sub(1) };
         self.row = is_filled.then_some(first);
         match forward {

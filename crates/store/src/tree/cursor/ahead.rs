@@ -7,10 +7,11 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
+use crate::prefetch::{LINE, prefetch};
 use crate::tree::bytes::Joined;
-use crate::tree::page::{Joinable, Joining, LINE, Layout, Page};
+use crate::tree::page::{Joinable, Joining, Layout, Page};
 use crate::tree::page_ref::{PAGE_BYTES_MIN, PageRef};
-use crate::tree::pages::{PageFile, prefetch};
+use crate::tree::pages::PageFile;
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{ReadTxn, path};
 

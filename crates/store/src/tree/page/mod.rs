@@ -53,6 +53,7 @@ use super::page_ref::{ExtentRef, PageNo};
 use super::{Bytes, Count};
 use crate::checksum::crc32c;
 use crate::coding::{put_u16, put_u32, put_u64, u32_at};
+use crate::prefetch::{LINE, prefetch};
 
 /// The most levels that a tree can have; a page that says otherwise is damaged.
 pub(crate) const MAX_LEVELS: usize = 32;
@@ -420,14 +421,7 @@ impl<'a> Page<'a> {
     /// Has the processor fetch the cache line of a byte.
     #[inline(always)]
     fn fetch(self, at: usize) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the instruction does not fault and reads nothing that the program sees.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.base.wrapping_add(at).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        prefetch::<LINE>(self.base.wrapping_add(at));
     }
 
     fn extent_at(self, at: usize) -> ExtentRef {
@@ -435,8 +429,6 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The length of a cache line.
-pub(crate) const LINE: usize = 64;
 /// How much of a page is fetched before it is looked at.
 pub(crate) const FETCHED: usize = 4 * LINE;
 

@@ -15,8 +15,9 @@ use std::ops::Range;
 
 use super::group::Group;
 use super::keys::{Keys, search_of};
-use super::{LINE, Page, Record, code};
+use super::{Page, Record, code};
 use crate::Result;
+use crate::prefetch::LINE;
 use crate::tree::bytes::{compare_back, compare_front};
 use crate::tree::order::{Form, KeyOrder, head_of, head_of_reversed};
 use crate::tree::page_ref::ExtentRef;

@@ -13,6 +13,7 @@ use super::super::free::Runs;
 use super::super::page::{Page, PageMut};
 use super::frames::Buffer;
 use super::{NewExtents, PageFile, Pages, ReadPages};
+use crate::prefetch::prefetch_range;
 use crate::tree::meta::ONE_FLUSH_PAGES;
 use crate::tree::page::search::Extents;
 use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PAGE_BYTES_MIN, PageNo, PageRef, Run};
@@ -196,7 +197,7 @@ impl WritePages {
 
     #[inline(always)]
     fn fetch_changed(&self, at: PageRef, bytes: Range<usize>) {
-        super::prefetch_range(self.buffer(at).bytes().as_ptr(), bytes);
+        prefetch_range(self.buffer(at).bytes().as_ptr(), bytes);
     }
 
     /// A changed page for changing it further. It must have gone through [`Self::touch`] or

@@ -4,8 +4,17 @@
 use super::source::{Source, body, closing, is_word};
 
 /// The modules that use only each other.
-const LEAVES: &[&str] =
-    &["coding", "checksum", "error", "durability", "canary", "sync", "identify", "observe"];
+const LEAVES: &[&str] = &[
+    "coding",
+    "checksum",
+    "error",
+    "durability",
+    "canary",
+    "sync",
+    "identify",
+    "observe",
+    "prefetch",
+];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
@@ -17,6 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sync", &[]),
     ("identify", &[]),
     ("observe", &[]),
+    ("prefetch", &[]),
     ("os", &[]),
     ("key", &[]),
     ("cursor", &["key"]),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Block;
 use crate::lsm::entry::{Entry, Kind, order};
+use crate::prefetch::prefetch_range;
 
 /// The keys of a block are put together if they do not take more bytes than this.
 const KEYS_BYTES_MAX: usize = 1 << 16;
@@ -31,13 +32,14 @@ struct Row {
 }
 
 impl Rows {
-    /// Becomes the entries of a block. `false` if they make no sense, or take too much memory: then
-    /// there are none.
-    pub(crate) fn fill(&mut self, block: &Arc<Block>) -> bool {
+    /// Becomes the entries of a block, and has the processor fetch the block of which the bytes
+    /// begin at `ahead`. `false` if the entries make no sense, or take too much memory: then there
+    /// are none.
+    pub(crate) fn fill(&mut self, block: &Arc<Block>, ahead: Option<*const u8>) -> bool {
         self.rows.clear();
         // Places in it are kept in 32 bits.
         let is_short = u32::try_from(block.end).is_ok();
-        let is_filled = is_short && self.fill_from(block).is_some();
+        let is_filled = is_short && self.fill_from(block, ahead).is_some();
         if !is_filled {
             self.rows.clear();
         }
@@ -45,7 +47,7 @@ impl Rows {
         is_filled
     }
 
-    fn fill_from(&mut self, block: &Block) -> Option<()> {
+    fn fill_from(&mut self, block: &Block, ahead: Option<*const u8>) -> Option<()> {
         let (mut at, mut last) = (0, 0..0);
         self.rows.reserve(block.entries_max());
         while at < block.end {
@@ -76,6 +78,11 @@ impl Rows {
             let key = (from as u32, last.end as u32);
             let value = (header.value.start as u32, header.value.end as u32);
             self.rows.push(Row { key, value, tag: header.tag, is_other });
+            if let Some(ahead) = ahead {
+                // Blocks are about as long as each other. A few lines at a time do not have the
+                // processor wait.
+                prefetch_range(ahead, at..header.value.end);
+            }
             at = header.value.end;
         }
         Some(())
@@ -120,7 +127,7 @@ impl Rows {
     }
 
     /// An entry by its number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entry(&self, at: usize) -> Option<Entry<'_>> {
         let (row, block) = (self.rows.get(at)?, self.block.as_ref()?);
         let kind = Kind::from_byte((row.tag & 3) as u8)?;
@@ -140,7 +147,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         self.rows.entry(self.at)
     }
@@ -152,7 +159,7 @@ impl Run {
 
     /// Moves to the next entry, if there is one and that is known to be the only version of its key
     /// and neither a tombstone nor newer than `seen`; whether it did.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn skim(&mut self, forward: bool, seen: u64) -> bool {
         if self.left == 0 {
             return false;

@@ -23,7 +23,7 @@ fn the_entries_are_those_of_a_walk() {
     let mut rows = Rows::default();
     for (count, long) in [(1, 0), (16, 40), (90, 0), (90, 200), (0, 0), (33, 31)] {
         let block = block(count, long);
-        assert!(rows.fill(&block));
+        assert!(rows.fill(&block, None));
         assert_eq!(rows.len() as u64, count);
         let (mut place, mut before) = (Place::default(), None);
         place.first(&block).unwrap();
@@ -42,9 +42,9 @@ fn the_entries_are_those_of_a_walk() {
 #[test]
 fn keys_that_take_much_memory_are_refused() {
     let mut rows = Rows::default();
-    assert!(!rows.fill(&block(90, 9_000)));
+    assert!(!rows.fill(&block(90, 9_000), None));
     assert_eq!((rows.len(), rows.entry(0)), (0, None));
-    assert!(rows.fill(&block(90, 90)));
+    assert!(rows.fill(&block(90, 90), None));
 }
 
 /// A run leads over the entries that a reader sees, up to a limit, and stops before any other.
@@ -52,7 +52,7 @@ fn keys_that_take_much_memory_are_refused() {
 fn runs_are_parts_of_the_list() {
     let mut rows = Rows::default();
     let block = block(90, 20);
-    assert!(rows.fill(&block));
+    assert!(rows.fill(&block, None));
     let rows = Arc::new(rows);
     let key = |at: usize| rows.entry(at).unwrap().key;
     let mut skimmed = 0;

@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
-use crate::tree::page;
-use crate::tree::page_ref::PAGE_BYTES_MIN;
+/// The length of a cache line.
+pub(crate) const LINE: usize = 64;
 
-/// Fetches the cache lines of bytes of a page, at least one.
+/// Prefetches the cache lines of some bytes after an address, at least one.
 ///
 /// One after the other: two or four at a time, or all in one sequence, as the compiler makes it of
 /// a number that it knows, are fewer instructions, but made scans take 1.3 to 2.7 times and gets
@@ -15,23 +15,16 @@ use crate::tree::page_ref::PAGE_BYTES_MIN;
 /// lines out, or taking some from several parts of the page in turn, makes scans take three times
 /// as long that read every byte of a store beyond the processor's caches.
 #[inline(always)]
-pub(super) fn prefetch_range(base: *const u8, bytes: Range<usize>) {
+pub(crate) fn prefetch_range(base: *const u8, bytes: Range<usize>) {
     let end = base.wrapping_add(bytes.end);
     let mut left = hidden(bytes.start as isize - bytes.end as isize);
     loop {
-        prefetch::<{ page::LINE }>(end.wrapping_offset(left));
-        left += page::LINE as isize;
+        prefetch::<LINE>(end.wrapping_offset(left));
+        left += LINE as isize;
         if left >= 0 {
             break;
         }
     }
-}
-
-/// Fetches a page, or the beginning of a large one. It is not inlined, so that the loop always has
-/// the same alignment, on which its speed depends.
-#[inline(never)]
-pub(super) fn prefetch_page(base: *const u8) {
-    prefetch_range(base, 0..PAGE_BYTES_MIN);
 }
 
 /// The same number, which the compiler then knows nothing of.
@@ -53,12 +46,12 @@ fn hidden(number: isize) -> isize {
 /// Prefetches the cache lines of a number of bytes from an address on, whatever is there.
 #[inline(always)]
 pub(crate) fn prefetch<const BYTES: usize>(base: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..BYTES).step_by(page::LINE) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for at in (0..BYTES).step_by(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: the instruction does not fault and reads nothing that the program sees.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(at).cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = base;
 }
