@@ -65,6 +65,8 @@ functions! {
 pub(crate) struct Database {
     functions: Functions,
     raw: Handle,
+    /// The options of all reads, where reads have no snapshot.
+    reads: Option<Handle>,
     /// Write options that do not flush, and that do.
     writes: [Handle; 2],
     /// Changes after which a batch is written.
@@ -80,6 +82,9 @@ pub(crate) trait Kind {
     const PREFIX: &'static str;
     /// Changes after which a batch is written.
     const BATCH: u64 = 1000;
+    /// Whether each read has a snapshot. Programs that link LevelDB seldom take one: a get sees the
+    /// newest state, and an iterator that of the moment in which it is made.
+    const SNAPSHOTS: bool = true;
     fn load() -> Result<Library>;
     /// Gives the options a cache and filters; each library has its own way.
     fn set_cache(library: &Library, options: Handle, cache: Handle) -> Result<()>;
@@ -144,6 +149,7 @@ pub(crate) struct CoreLevelDb;
 impl Kind for CoreLevelDb {
     const PREFIX: &'static str = "leveldb";
     const BATCH: u64 = u64::MAX;
+    const SNAPSHOTS: bool = false;
 
     fn load() -> Result<Library> {
         LevelDb::load()
@@ -169,6 +175,7 @@ pub(crate) struct Face<const LSM: bool>;
 impl<const LSM: bool> Kind for Face<LSM> {
     const PREFIX: &'static str = "leveldb";
     const BATCH: u64 = u64::MAX;
+    const SNAPSHOTS: bool = false;
 
     fn load() -> Result<Library> {
         let path = std::env::current_exe()?.with_file_name("libleveldb.so.1d");
@@ -211,7 +218,8 @@ impl Database {
             (functions.writeoptions_set_sync)(writes[1], 1);
             let mut fault = ptr::null_mut();
             let raw = (functions.open)(options, path.as_ptr(), &raw mut fault);
-            let database = Self { functions, raw, writes, batch: K::BATCH };
+            let reads = (!K::SNAPSHOTS).then(|| (functions.readoptions_create)());
+            let database = Self { functions, raw, reads, writes, batch: K::BATCH };
             database.check(fault)?;
             Ok(database)
         }
@@ -224,6 +232,9 @@ impl Database {
     }
 
     fn read<T>(&self, work: impl FnOnce(&Snapshot<'_>) -> Result<T>) -> Result<T> {
+        if let Some(options) = self.reads {
+            return work(&Snapshot { database: self, snapshot: ptr::null_mut(), options });
+        }
         // SAFETY: the database is open; both handles are released when the snapshot is dropped.
         let snapshot = unsafe {
             let snapshot = (self.functions.create_snapshot)(self.raw);
@@ -310,12 +321,16 @@ impl<K: Kind> Engine for Of<K> {
 /// A snapshot with the options that read it.
 pub(crate) struct Snapshot<'d> {
     database: &'d Database,
+    /// Null where reads have none; then the options are those of all reads.
     snapshot: Handle,
     options: Handle,
 }
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
+        if self.snapshot.is_null() {
+            return;
+        }
         let functions = &self.database.functions;
         // SAFETY: both handles are live, and iterators borrow this value.
         unsafe {

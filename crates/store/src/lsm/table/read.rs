@@ -133,7 +133,11 @@ impl Finder {
     /// The block with that number, if the cache has it and it was asked for before.
     #[inline]
     pub(crate) fn at_hand(&self, number: usize) -> Option<Arc<Block>> {
-        self.at_hand.with(number, Arc::clone)
+        self.at_hand.with(number, |block| {
+            // The number of its users, which changes here, is fetched with it.
+            block.prefetch();
+            Arc::clone(block)
+        })
     }
 
     /// The same, looked into where it is: that waits for memory less.
