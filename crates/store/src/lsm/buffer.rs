@@ -209,7 +209,7 @@ impl Buffer {
 }
 
 impl Source for MemIter<'_> {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+    fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         Self::seek(self, key, seq);
         Ok(())
     }
@@ -308,7 +308,7 @@ impl BufferCursor {
 }
 
 impl Source for BufferCursor {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+    fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.most = CHUNK_MIN;
         self.fill(true, |iter| iter.seek(key, seq));
         Ok(())

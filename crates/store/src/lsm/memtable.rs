@@ -20,7 +20,7 @@
 use std::cmp::Ordering as Order;
 use std::sync::atomic::Ordering;
 
-use super::entry::{Kind, heads, order};
+use super::entry::{Kind, head, heads, order};
 use super::filter;
 use crate::sync::atomic::AtomicU32;
 
@@ -48,6 +48,9 @@ pub(crate) struct Memtable {
     /// No node is linked into a level above this one's number.
     height: AtomicU32,
 }
+
+/// Bytes of a key in a head.
+const HEAD_BYTES: usize = size_of::<u64>();
 
 /// A place in the order of entries.
 #[derive(Clone, Copy)]
@@ -92,9 +95,13 @@ impl<'k> Target<'k> {
     /// The order of another key to this one, whose heads are the same.
     #[inline]
     fn order_of_rest(&self, key: &[u8]) -> Order {
-        let [_, second, third] = heads(key);
-        let heads = second.cmp(&self.more[0]).then(third.cmp(&self.more[1]));
-        heads.then_with(|| order(key, self.key))
+        let after = |from: usize| head(key.get(from..).unwrap_or_default());
+        let second = after(HEAD_BYTES);
+        if second != self.more[0] {
+            return second.cmp(&self.more[0]);
+        }
+        let third = after(2 * HEAD_BYTES);
+        if third != self.more[1] { third.cmp(&self.more[1]) } else { order(key, self.key) }
     }
 
     /// Whether a node has the key of this place.
@@ -106,7 +113,11 @@ impl<'k> Target<'k> {
     /// Whether a node comes before this place.
     #[inline]
     fn is_after(&self, node: NodeRef<'_>) -> bool {
-        match node.key_head().cmp(&self.key_head).then_with(|| self.order_of_rest(node.key())) {
+        let head = node.key_head();
+        if head != self.key_head {
+            return head < self.key_head;
+        }
+        match self.order_of_rest(node.key()) {
             Order::Less => true,
             Order::Greater => false,
             Order::Equal => node.seq() > self.seq,

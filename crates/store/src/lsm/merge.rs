@@ -7,9 +7,23 @@ use crate::Result;
 
 /// A place among sorted entries. Two sources never hold the same key with the same sequence number.
 pub(crate) trait Source: Send {
+    /// Finds out where to seek a key, and has the processor fetch what is looked at there: a
+    /// [`Source::land`] at the same key follows. Where there are several sources, these wait for
+    /// memory together.
+    fn aim(&mut self, _key: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
     /// Moves to the first entry that is not before (`key`, `seq`): the newest one of `key` that a
     /// reader at `seq` sees, or one of a later key.
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()>;
+    fn land(&mut self, key: &[u8], seq: u64) -> Result<()>;
+
+    /// Moves there at once.
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.aim(key)?;
+        self.land(key, seq)
+    }
+
     fn first(&mut self) -> Result<()>;
     fn last(&mut self) -> Result<()>;
     fn next(&mut self) -> Result<()>;
@@ -199,9 +213,15 @@ impl Merge {
 }
 
 impl Source for Merge {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+    fn aim(&mut self, key: &[u8]) -> Result<()> {
+        self.order.clear();
+        self.run = None;
+        self.sources.iter_mut().try_for_each(|source| source.aim(key))
+    }
+
+    fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.forward = true;
-        self.all(|source| source.seek(key, seq))
+        self.all(|source| source.land(key, seq))
     }
 
     fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
@@ -251,7 +271,7 @@ mod tests {
     struct List(Vec<(Vec<u8>, u64)>, Option<usize>);
 
     impl Source for List {
-        fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
             self.1 = Some(self.0.partition_point(|e| compare((&e.0, e.1), (key, seq)).is_lt()));
             Ok(())
         }

@@ -59,9 +59,14 @@ impl LevelCursor {
 }
 
 impl Source for LevelCursor {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+    fn aim(&mut self, key: &[u8]) -> Result<()> {
         let at = self.tables.partition_point(|table| table.meta.bounds.is_before(key));
-        self.enter(at, |cursor| cursor.seek(key, seq))?;
+        self.enter(at, |cursor| cursor.aim(key))
+    }
+
+    fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.land(key, seq)?;
         self.skip_forward()
     }
 

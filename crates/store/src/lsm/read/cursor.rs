@@ -130,7 +130,7 @@ impl Covers {
 pub struct Cursor {
     view: View,
     keyspace: u32,
-    parts: Parts,
+    parts: Box<Parts>,
     covers: Covers,
     standing: Standing,
 }
@@ -179,7 +179,7 @@ impl Drop for Cursor {
     fn drop(&mut self) {
         self.parts.rest();
         let parts = std::mem::take(&mut self.parts);
-        self.view.current.spare.leave(Box::new(parts));
+        self.view.current.spare.leave(parts);
     }
 }
 
@@ -198,8 +198,8 @@ enum Standing {
 impl Cursor {
     pub(crate) fn new(view: View, keyspace: u32) -> Result<Self> {
         let parts = match view.current.spare.take() {
-            Some(parts) => *parts,
-            None => Parts::new(&view)?,
+            Some(parts) => parts,
+            None => Box::new(Parts::new(&view)?),
         };
         let (covers, standing) = (Covers::new(&view)?, Standing::Nowhere);
         Ok(Self { view, keyspace, parts, covers, standing })

@@ -33,6 +33,16 @@ impl AtHand {
         Some(f(block))
     }
 
+    /// Has the processor fetch what a search in that block needs first, if it is there.
+    #[inline]
+    pub(super) fn prefetch(&self, number: usize) {
+        if let Some(slot) = self.slots.get(number)
+            && let Some(block) = &*read_locked(slot)
+        {
+            block.prefetch();
+        }
+    }
+
     /// Has a block that the cache gave at hand, as long as the cache keeps it.
     pub(crate) fn put(self: &Arc<Self>, number: usize, block: &Arc<Block>) {
         let Some(slot) = self.slots.get(number) else { return };

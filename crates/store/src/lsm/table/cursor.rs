@@ -218,10 +218,15 @@ impl TableCursor {
 }
 
 impl Source for TableCursor {
-    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+    fn aim(&mut self, key: &[u8]) -> Result<()> {
         self.jump();
         let before = self.table.finder.blocks_before(key);
         self.number = before.map_err(|reason| self.table.damaged(0, reason))?;
+        self.table.finder.prefetch(self.number);
+        Ok(())
+    }
+
+    fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         // The versions of a key may go on in the next block.
         while self.load()? {
             self.step(|place, block| place.seek(block, key, seq))?;

@@ -133,14 +133,16 @@ impl Finder {
     /// The block with that number, if the cache has it and it was asked for before.
     #[inline]
     pub(crate) fn at_hand(&self, number: usize) -> Option<Arc<Block>> {
-        self.at_hand.with(number, |block| {
-            // The number of its users, which changes here, is fetched with it.
-            block.prefetch();
-            Arc::clone(block)
-        })
+        self.at_hand.with(number, Arc::clone)
     }
 
-    /// The same, looked into where it is: that waits for memory less.
+    /// Has the processor fetch what a search in that block needs first, if the cache has it.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: usize) {
+        self.at_hand.prefetch(number);
+    }
+
+    /// The block with that number, looked into where it is: that waits for memory less.
     #[inline]
     pub(crate) fn look_at_hand<R>(
         &self,
