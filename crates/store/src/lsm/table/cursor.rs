@@ -105,7 +105,14 @@ impl TableCursor {
             Pace::Searching | Pace::Whole => {}
             Pace::Last => blocks.remove(site.key()),
         }
-        site.open(self.ahead.block(place)?).map(Arc::new)
+        let block = Arc::new(site.open(self.ahead.block(place)?)?);
+        if self.pace == Pace::Searching {
+            // Other scans may follow. No block that was asked for leaves for it.
+            let cached = || Some(Cached::Block(Arc::clone(&block)));
+            blocks.offer(site.key(), block.memory() as u64, cached);
+            site.put_at_hand(&block);
+        }
+        Ok(block)
     }
 
     /// The next block is not the one after the last.
@@ -134,8 +141,10 @@ impl TableCursor {
         if Arc::get_mut(&mut self.rows).is_none() {
             self.rows = Arc::default();
         }
-        let number = if forward { self.number + 1 } else { self.number.wrapping_sub(1) };
-        let ahead = self.table.finder.look_at_hand(number, |block| block.address());
+        let step: usize = if forward { 1 } else { usize::MAX };
+        let (next, finder) = (self.number.wrapping_add(step), &self.table.finder);
+        finder.prefetch(next.wrapping_add(step));
+        let ahead = finder.look_at_hand(next, |block| block.address());
         let is_filled = Arc::get_mut(&mut self.rows).is_some_and(|rows| rows.fill(block, ahead));
         let first = if forward { 0 } else { self.rows.len().wrapping_sub(1) };
         self.row = is_filled.then_some(first);
