@@ -133,3 +133,36 @@ fn what_is_left_hides_nothing_new() {
     db.flush().unwrap();
     assert_eq!(first(&db).as_deref(), Some(&b"2"[..]));
 }
+
+/// Where there is room for it, what a scan has read is there for the next one.
+#[test]
+fn a_scan_leaves_what_it_read_to_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let name = ("keys", KeyspaceOptions::default());
+    let db = Options::new().create(true).open(&path).unwrap();
+    let keys = db.keyspace(name.0, name.1).unwrap();
+    let (mut model, mut random) = (Model::new(), Random(5));
+    write(&db, &keys, &mut model, &mut random, 20_000);
+    db.compact().unwrap();
+    drop((keys, db));
+
+    let db = Options::new().open(&path).unwrap();
+    let keys = db.keyspace(name.0, name.1).unwrap();
+    let reads = |db: &Db| {
+        let reads = db.stat().reads;
+        reads.ahead + reads.blocks
+    };
+    let mut after = Vec::new();
+    for forward in [true, true, false] {
+        let mut cursor = db.cursor(&keys).unwrap();
+        let mut step = || {
+            let entry = if forward { cursor.next() } else { cursor.prev() };
+            entry.unwrap().is_some()
+        };
+        let count = std::iter::from_fn(|| step().then_some(())).count();
+        assert_eq!(count, model.len());
+        after.push(reads(&db));
+    }
+    assert!(after[0] > 0 && after.iter().all(|reads| *reads == after[0]), "{after:?}");
+}
