@@ -107,8 +107,8 @@ impl Options {
         Ok(if self.comparator.compare.is_some() { Kind::Tree } else { told })
     }
 
-    /// How much memory the log-structured engine takes: at least what it takes by default, since it
-    /// reads past the system's cache, which LevelDB has in addition to its own.
+    /// How much memory the log-structured engine takes: at least what it takes by default. What the
+    /// system's cache has takes ten times as long to get.
     pub(crate) fn memory(&self) -> u64 {
         // Its buffer of new entries is a sixteenth of it.
         let buffers = self.write_buffer.saturating_mul(16);

@@ -26,7 +26,8 @@ pub(crate) struct Lsm {
 impl Lsm {
     pub(crate) fn open(folder: &Path, options: &Options, create: bool) -> Result<Self> {
         let opening = hedgerow::lsm::Options::new().create(create);
-        let opening = opening.memory_limit(options.memory());
+        // LevelDB, too, has most of a database from there.
+        let opening = opening.memory_limit(options.memory()).system_cache(true);
         Self::of(opening, &folder.join(LSM), options)
     }
 

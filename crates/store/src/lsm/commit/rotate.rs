@@ -43,7 +43,8 @@ impl Inner {
 
     fn log_bounds(&self) -> Bounds {
         let window_bytes = self.directory.budget.written_bytes();
-        Bounds { window_bytes, segment_bytes: self.options.segment_bytes }
+        let (keeps, segment_bytes) = (self.directory.is_cached, self.options.segment_bytes);
+        Bounds { window_bytes, keeps, segment_bytes }
     }
 
     /// Flushes the segments before the one that is written to.

@@ -39,8 +39,10 @@ pub(crate) struct Trail {
     reserved: u64,
     /// and the length for which it will be reserved in the end.
     length: u64,
-    /// At most about this much stays in the system's cache.
+    /// At most about this much stays in the system's cache,
     window: u64,
+    /// unless everything may.
+    keeps: bool,
 }
 
 /// Pieces of this length are written to the disk only when they are complete: a write to a piece on
@@ -55,13 +57,18 @@ impl Trail {
         let started = written;
         let released = written;
         let window = window.max(2);
-        Self { written, started, released, reserved: 0, length: 0, window }
+        Self { written, started, released, reserved: 0, length: 0, window, keeps: false }
     }
 
     /// The same for a file of a known length whose writers must not wait: room for it is reserved
     /// before it is needed.
     pub(crate) fn reserving(self, length: u64) -> Self {
         Self { length, ..self }
+    }
+
+    /// The same for a file that the system's cache may hold, if `keeps`.
+    pub(crate) fn keeping(self, keeps: bool) -> Self {
+        Self { keeps, ..self }
     }
 
     /// The length for which room on the disk was reserved.
@@ -92,7 +99,7 @@ impl Trail {
         }
         let started = std::mem::replace(&mut self.started, whole);
         let mut advice = Advice { write: started..whole, release: 0..0, reserve: 0..0 };
-        if self.written - self.released >= self.window {
+        if !self.keeps && self.written - self.released >= self.window {
             // A page of the cache that extends beyond the end would stay.
             let end = self.written - self.window / 2;
             let end = end - end % piece;
@@ -110,7 +117,9 @@ impl Trail {
     /// The file was flushed.
     pub(crate) fn finish(&mut self, file: &dyn DataFile) {
         // From the beginning: what was not on the disk when it was released before is now.
-        file.release(0, self.written);
+        if !self.keeps {
+            file.release(0, self.written);
+        }
         (self.started, self.released) = (self.written, self.written);
     }
 }
@@ -153,7 +162,7 @@ impl Appender {
         let (path, file) = directory.create(name)?;
         let budget = &directory.budget;
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
-        let trail = Trail::new(0, budget.written_bytes());
+        let trail = Trail::new(0, budget.written_bytes()).keeping(directory.is_cached);
         let (buffer, piece_bytes) = (Vec::new(), budget.piece_bytes());
         let directory = Some(Arc::clone(directory));
         Ok(Self { directory, path, file, buffer, piece_bytes, trail, charge })
@@ -233,6 +242,20 @@ mod tests {
             told = advice.write.end;
         }
         assert!(told > 7 * WINDOW);
+    }
+
+    /// Where the system's cache may hold a file, nothing of it is released.
+    #[test]
+    fn what_may_stay_is_not_released() {
+        let mut trail = Trail::new(0, WINDOW).keeping(true);
+        let mut written = 0;
+        for end in (0..8 * WINDOW).step_by(1080) {
+            trail.advance(end);
+            let Some(advice) = trail.due() else { continue };
+            assert!(advice.release.is_empty());
+            written = advice.write.end;
+        }
+        assert!(written > 7 * WINDOW);
     }
 
     /// After the first piece, room is reserved before it is needed, and for no more than the file's

@@ -48,6 +48,8 @@ pub(crate) struct Directory {
     pub(crate) reads: ReadCounts,
     /// Whether files are read past the system's cache: found out once.
     is_direct: OnceLock<bool>,
+    /// Whether the system's cache may hold what is read and written: then it is never read past.
+    pub(crate) is_cached: bool,
 }
 
 /// What a file of the store holds, by its name.
@@ -123,7 +125,13 @@ impl Directory {
         let io = system.aio(Choice::Auto);
         let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
         let (held, is_direct) = (Arc::default(), OnceLock::new());
-        Self { system, path, mode, blocks, held, budget, io, reads, is_direct }
+        let is_cached = false;
+        Self { system, path, mode, blocks, held, budget, io, reads, is_direct, is_cached }
+    }
+
+    /// The same; the system's cache may hold what is read and written, if `is_cached`.
+    pub(crate) fn cached(self, is_cached: bool) -> Self {
+        Self { is_cached, ..self }
     }
 
     pub(crate) fn file(&self, name: Name) -> PathBuf {
@@ -186,7 +194,7 @@ impl Directory {
     /// that, and a read of `file` shows that it really works.
     fn takes_direct(&self, file: &dyn DataFile) -> bool {
         *self.is_direct.get_or_init(|| {
-            file.set_direct(true) && {
+            !self.is_cached && file.set_direct(true) && {
                 let works = file.read_some(&mut Buffer::new(ALIGN), 0).is_ok();
                 file.set_direct(false);
                 works

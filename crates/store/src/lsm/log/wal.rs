@@ -33,8 +33,10 @@ const OFTEN_BYTES: u64 = 64 << 10;
 /// What a segment is held to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// At most about this much stays in the system's cache.
+    /// At most about this much stays in the system's cache,
     pub(crate) window_bytes: u64,
+    /// unless everything may.
+    pub(crate) keeps: bool,
     /// No zeros are put beyond this length.
     pub(crate) segment_bytes: u64,
 }
@@ -142,7 +144,8 @@ impl Log {
             pending.begin(identity.number, at);
             pending.flushed(&identity, at);
         }
-        let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
+        let trail = Trail::new(at, bounds.window_bytes).keeping(bounds.keeps);
+        let trail = trail.reserving(bounds.segment_bytes);
         let prepared = file.len().unwrap_or(at);
         let (held_bytes, flushed, broken, is_ended) = (0, at, false, false);
         Self {

@@ -20,9 +20,10 @@ const PAGE_BYTES: u64 = 4096;
 const PIECE_OF: u64 = 1 << 32;
 
 /// The pieces of a store's log.
-#[derive(Default)]
 pub(crate) struct Warm {
     pieces: Mutex<Pieces>,
+    /// The system's cache keeps what it wants to.
+    is_off: bool,
 }
 
 #[derive(Default)]
@@ -57,6 +58,11 @@ impl Drop for Cached {
 }
 
 impl Warm {
+    /// For a store whose files the system's cache may hold, if `is_off`.
+    pub(crate) fn new(is_off: bool) -> Self {
+        Self { pieces: Mutex::default(), is_off }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Pieces> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,6 +75,9 @@ impl Warm {
         file: &Arc<dyn DataFile>,
         range: Range<u64>,
     ) {
+        if self.is_off {
+            return;
+        }
         let mut pieces = self.lock();
         if segment < pieces.needed_from {
             return drop(Cached { file: Arc::clone(file), range });

@@ -110,7 +110,8 @@ impl Options {
             None => Arc::new(RealSystem),
         };
         let budget = Budget::new(self.memory_limit, self.memtable_bytes as u64);
-        Arc::new(Directory::new(system, path.to_path_buf(), FILE_MODE, budget))
+        let directory = Directory::new(system, path.to_path_buf(), FILE_MODE, budget);
+        Arc::new(directory.cached(self.system_cache))
     }
 
     /// What is in the directory, which is made if it may be.
@@ -150,7 +151,8 @@ impl Options {
             Current { active, frozen, version: Arc::new(version), spare: Spare::default() };
         let is_on = directory.system.flushes_in_background();
         let window_bytes = directory.budget.written_bytes();
-        let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
+        let (keeps, segment_bytes) = (directory.is_cached, self.segment_bytes);
+        let bounds = Bounds { window_bytes, keeps, segment_bytes };
         let (held, pending) = (Arc::clone(&directory.held), Pending::open(&directory));
         let (identity, file, path) = segment;
         let log = Log::new(identity, file, path, bounds, held, pending, at);

@@ -120,7 +120,7 @@ impl<'o> Recovery<'o> {
         let (replay, edits) = (Replay::new(has_thread), Vec::new());
         let buffer = Arc::new(Buffer::new(options.memtable_bytes));
         let last_seq = version.flushed;
-        let (frozen, unflushed, warm) = (Vec::new(), Vec::new(), Warm::default());
+        let (frozen, unflushed, warm) = (Vec::new(), Vec::new(), Warm::new(directory.is_cached));
         let remains = Remains::read(directory)?;
         let left = Left { remains, manifest, has_orphans, closed: None };
         Ok(Self {

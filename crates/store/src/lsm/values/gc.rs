@@ -231,7 +231,9 @@ impl<'v> Collection<'v> {
             }
         }
         // It was read once, for this.
-        file.release(0, sealed.len);
+        if !victim.handle().directory().is_cached {
+            file.release(0, sealed.len);
+        }
         match (groups.is_at_end(), stands.first()) {
             (true, None) => Ok(()),
             (true, Some(stand)) => Err(not_there(path, stand.offset)),

@@ -15,7 +15,7 @@ fn segment() -> (SimSystem, Log) {
     let identity = Identity { number: 7, salt: 99, first_seq: 5 };
     let file = system.open_data(Path::new(PATH), Open::Create, 0).unwrap();
     file.write_at(&[IoSlice::new(&identity.header())], 0).unwrap();
-    let bounds = Bounds { window_bytes: 8 << 10, segment_bytes: 0 };
+    let bounds = Bounds { window_bytes: 8 << 10, keeps: false, segment_bytes: 0 };
     (
         system,
         Log::new(

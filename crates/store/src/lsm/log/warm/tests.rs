@@ -71,7 +71,7 @@ fn file() -> (Arc<Noted>, Arc<dyn DataFile>) {
 /// meet, and what comes late is at once.
 #[test]
 fn segments_are_kept_until_tables_hold_them() {
-    let (warm, blocks) = (Warm::default(), Blocks::new(8 << 20));
+    let (warm, blocks) = (Warm::new(false), Blocks::new(8 << 20));
     let files = [file(), file()];
     for (segment, (_, file)) in (1..).zip(&files) {
         warm.keep(&blocks, segment, file, 64..256 << 10);
@@ -95,7 +95,7 @@ fn segments_are_kept_until_tables_hold_them() {
 /// What finds no room is let go of at once, and once more when it is on the disk for certain.
 #[test]
 fn what_finds_no_room_is_let_go_of_twice() {
-    let (warm, blocks, (noted, file)) = (Warm::default(), Blocks::new(LEN / 2), file());
+    let (warm, blocks, (noted, file)) = (Warm::new(false), Blocks::new(LEN / 2), file());
     warm.keep(&blocks, 1, &file, 0..LEN / 2);
     let kept = LEN / 2 - noted.bytes();
     assert!(kept > 0 && kept < LEN / 2 && blocks.stats().lent > kept);
@@ -112,7 +112,7 @@ fn what_finds_no_room_is_let_go_of_twice() {
 /// Blocks have the room that they need, and what is kept goes first.
 #[test]
 fn blocks_take_the_room_back() {
-    let (warm, blocks, (noted, file)) = (Warm::default(), Blocks::new(LEN * 3 / 2), file());
+    let (warm, blocks, (noted, file)) = (Warm::new(false), Blocks::new(LEN * 3 / 2), file());
     warm.keep(&blocks, 1, &file, 0..LEN);
     assert_eq!(noted.bytes(), 0);
     let value: Arc<[u8]> = vec![0; 4096].into();

@@ -166,3 +166,28 @@ fn a_scan_leaves_what_it_read_to_the_next_one() {
     }
     assert!(after[0] > 0 && after.iter().all(|reads| *reads == after[0]), "{after:?}");
 }
+
+/// Where the system's cache may hold files, none is read past it.
+#[test]
+fn the_systems_cache_is_not_passed_by_where_it_may_hold_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let options = || Options::new().create(true).system_cache(true);
+    let open = || {
+        let db = options().open(&path).unwrap();
+        let keys = db.keyspace("keys", KeyspaceOptions::default()).unwrap();
+        (db, keys)
+    };
+    let (mut model, mut random) = (Model::new(), Random(7));
+    let (db, keys) = open();
+    write(&db, &keys, &mut model, &mut random, 20_000);
+    db.compact().unwrap();
+    drop((keys, db));
+    let (db, keys) = open();
+    walk(&mut db.cursor(&keys).unwrap(), &model, &mut random, 3_000);
+    for (key, value) in &model {
+        assert_eq!(db.get(&keys, key).unwrap().as_ref(), Some(value));
+    }
+    let reads = db.stat().reads;
+    assert!(reads.blocks + reads.ahead > 0 && !reads.is_direct);
+}
