@@ -160,7 +160,8 @@ fn names_to<'py>(py: Python<'py>, names: &[Vec<u8>]) -> PyResult<Bound<'py, PyLi
 /// memory. One process has it open, or any number of processes have it open for reading only.
 ///
 /// ``Log(path)`` opens it, or makes it if there is none; with ``create=False`` it must exist. With
-/// ``read_only=True`` nothing is ever written.
+/// ``read_only=True`` nothing is ever written. ``memory_limit`` is how many bytes of memory it
+/// takes, 256 MiB by default; with ``system_cache=True`` the system's cache may hold files, too.
 #[pyclass(frozen, weakref, module = "hedgerow")]
 pub(crate) struct Log {
     slot: Arc<Slot>,
@@ -223,7 +224,10 @@ impl Log {
 #[pymethods]
 impl Log {
     #[new]
-    #[pyo3(signature = (path, *, create=true, read_only=false, durability=None, memory_limit=None))]
+    #[pyo3(signature = (
+        path, *, create=true, read_only=false, durability=None, memory_limit=None,
+        system_cache=false
+    ))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -231,8 +235,9 @@ impl Log {
         read_only: bool,
         durability: Option<&str>,
         memory_limit: Option<Bound<'_, PyAny>>,
+        system_cache: bool,
     ) -> PyResult<Self> {
-        let mut options = Options::new().create(create);
+        let mut options = Options::new().create(create).system_cache(system_cache);
         if let Some(durability) = durability {
             options = options.durability(durability_of(durability)?);
         }
