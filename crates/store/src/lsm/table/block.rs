@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::entry::{Entry, Kind, common, compare};
@@ -36,6 +36,10 @@ pub(super) const RESTART_EVERY: u32 = 16;
 pub(super) const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
 /// The entries are stored as they are.
 const CODEC_PLAIN: u8 = 0;
+
+/// To find the beginnings of the keys of a block takes as long as some searches without them: it is
+/// done for blocks that were searched this many times.
+const SEARCHES_UNMARKED: u8 = 3;
 
 /// What the checksum of a block starts from: a block in another place does not pass.
 fn seed(table: u32, offset: u64) -> u64 {
@@ -129,7 +133,8 @@ pub(crate) struct Block {
     /// The beginnings of its keys, for a block that is looked into again. They stand in here, so
     /// that a search waits for memory once less.
     marks: OnceLock<Marks>,
-    was_searched: AtomicBool,
+    /// How many times it was searched without them.
+    searches: AtomicU8,
     /// Whether the cache has it, and where else it is found then.
     stay: Stay,
 }
@@ -177,8 +182,8 @@ impl Block {
         let end = restarts.checked_mul(4).and_then(|len| tail.checked_sub(len));
         let end = end.ok_or("a block has more restarts than bytes")?;
         let count = u32_at(&bytes, tail + 4);
-        let (marks, was_searched) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { bytes, end, restarts, count, marks, was_searched, stay: Stay::default() })
+        let (marks, searches) = (OnceLock::new(), AtomicU8::new(0));
+        Ok(Self { bytes, end, restarts, count, marks, searches, stay: Stay::default() })
     }
 
     /// The block of bytes that a builder made just now.
@@ -233,12 +238,14 @@ impl Block {
         self.bytes.len() + size_of::<Marks>()
     }
 
-    /// The beginnings of its keys, once it was searched before: most blocks are read for one
-    /// search.
+    /// The beginnings of its keys, once it was searched several times: a store that is larger than
+    /// its memory reads most blocks for one search or two.
     #[inline]
     fn marks(&self) -> Option<&Marks> {
-        if !self.was_searched.load(Relaxed) {
-            self.was_searched.store(true, Relaxed);
+        let searches = self.searches.load(Relaxed);
+        if searches < SEARCHES_UNMARKED {
+            // Two threads may count as one.
+            self.searches.store(searches + 1, Relaxed);
             return None;
         }
         let marks = self.marks.get_or_init(|| Marks::of(self).unwrap_or_default());

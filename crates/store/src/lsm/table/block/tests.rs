@@ -61,7 +61,7 @@ fn looking_up_finds_what_a_list_says() {
         let mut list: Vec<Owned> = keys.iter().map(entry).collect();
         list.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
         let quick = block(&list);
-        let _ = quick.find(b"", 0);
+        assert!((0..SEARCHES_UNMARKED).all(|_| quick.marks().is_none()));
         assert!(quick.marks().is_some());
         let absent = (0..40).map(|_| (0..random(24)).map(|_| random(4) as u8 * 85).collect());
         for key in absent.chain(keys.iter().cloned()).collect::<Vec<Vec<u8>>>() {
