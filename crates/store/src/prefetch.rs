@@ -19,7 +19,7 @@ pub(crate) fn prefetch_range(base: *const u8, bytes: Range<usize>) {
     let end = base.wrapping_add(bytes.end);
     let mut left = hidden(bytes.start as isize - bytes.end as isize);
     loop {
-        prefetch::<LINE>(end.wrapping_offset(left));
+        prefetch_line(end.wrapping_offset(left));
         left += LINE as isize;
         if left >= 0 {
             break;
@@ -46,12 +46,18 @@ fn hidden(number: isize) -> isize {
 /// Prefetches the cache lines of a number of bytes from an address on, whatever is there.
 #[inline(always)]
 pub(crate) fn prefetch<const BYTES: usize>(base: *const u8) {
+    (0..BYTES).step_by(LINE).for_each(|at| prefetch_line(base.wrapping_add(at)));
+}
+
+/// Prefetches the cache line of an address, whatever is there.
+#[inline(always)]
+pub(crate) fn prefetch_line(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in (0..BYTES).step_by(LINE) {
+    // SAFETY: the instruction does not fault and reads nothing that the program sees.
+    unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the instruction does not fault and reads nothing that the program sees.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(at).cast()) };
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = base;
+    let _ = at;
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::entry::{Kind, head};
 use super::arena::{ALIGN, Arena};
-use crate::prefetch::{LINE, prefetch};
+use crate::prefetch::prefetch_line;
 use crate::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// The most levels. With a quarter of the nodes of each level in the one above, that is right for
@@ -119,7 +119,7 @@ impl Nodes {
     /// Has the processor fetch the bucket of a hash.
     #[inline]
     pub(super) fn prefetch_bucket(&self, hash: u64) {
-        prefetch::<LINE>(ptr::from_ref(self.bucket(hash)).cast());
+        prefetch_line(ptr::from_ref(self.bucket(hash)).cast());
     }
 
     /// The nodes in the bucket of a hash, the last one first.
@@ -232,7 +232,7 @@ impl<'m> NodeRef<'m> {
     /// Has the processor fetch what a step of a search needs.
     #[inline]
     pub(super) fn prefetch(self) {
-        prefetch::<LINE>(self.at.as_ptr().cast());
+        prefetch_line(self.at.as_ptr().cast());
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
-use crate::prefetch::{LINE, prefetch};
+use crate::prefetch::{LINE, prefetch_line};
 use crate::tree::bytes::Joined;
 use crate::tree::page::{Joinable, Joining, Layout, Page};
 use crate::tree::page_ref::{PAGE_BYTES_MIN, PageRef};
@@ -240,7 +240,7 @@ impl<'t> Ahead<'t> {
     /// before fetched.
     #[inline(always)]
     fn fetch_line(&self, here: *const u8, layout: Layout) {
-        prefetch::<LINE>(self.fetched.wrapping_add(lines(here, layout)));
+        prefetch_line(self.fetched.wrapping_add(lines(here, layout)));
     }
 
     /// The page, if it is an ALIGNED leaf.

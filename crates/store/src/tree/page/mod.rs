@@ -53,7 +53,7 @@ use super::page_ref::{ExtentRef, PageNo};
 use super::{Bytes, Count};
 use crate::checksum::crc32c;
 use crate::coding::{put_u16, put_u32, put_u64, u32_at};
-use crate::prefetch::{LINE, prefetch};
+use crate::prefetch::{LINE, prefetch_line};
 
 /// The most levels that a tree can have; a page that says otherwise is damaged.
 pub(crate) const MAX_LEVELS: usize = 32;
@@ -421,7 +421,7 @@ impl<'a> Page<'a> {
     /// Has the processor fetch the cache line of a byte.
     #[inline(always)]
     fn fetch(self, at: usize) {
-        prefetch::<LINE>(self.base.wrapping_add(at));
+        prefetch_line(self.base.wrapping_add(at));
     }
 
     fn extent_at(self, at: usize) -> ExtentRef {
