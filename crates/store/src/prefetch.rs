@@ -1,6 +1,9 @@
 //! Having the processor fetch what will soon be looked at.
 
-#![expect(unsafe_code, reason = "instructions that the language does not have")]
+#![cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "instructions that the language does not have")
+)]
 
 use std::ops::Range;
 
