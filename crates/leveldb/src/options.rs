@@ -108,7 +108,7 @@ impl Options {
     }
 
     /// How much memory the log-structured engine takes: at least what it takes by default. What the
-    /// system's cache has takes ten times as long to get.
+    /// system's cache has takes several times as long to get.
     pub(crate) fn memory(&self) -> u64 {
         // Its buffer of new entries is a sixteenth of it.
         let buffers = self.write_buffer.saturating_mul(16);

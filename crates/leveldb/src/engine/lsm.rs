@@ -26,7 +26,7 @@ pub(crate) struct Lsm {
 impl Lsm {
     pub(crate) fn open(folder: &Path, options: &Options, create: bool) -> Result<Self> {
         let opening = hedgerow::lsm::Options::new().create(create);
-        // LevelDB, too, has most of a database from there.
+        // LevelDB, too, has most of a large database from the system's cache.
         let opening = opening.memory_limit(options.memory()).system_cache(true);
         Self::of(opening, &folder.join(LSM), options)
     }

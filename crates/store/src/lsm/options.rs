@@ -101,8 +101,9 @@ impl Options {
     /// twice, and leaves other programs what they have in it.
     ///
     /// With yes, what the memory limit has no room for comes from the system's cache as long as the
-    /// machine has memory for it: about 5 microseconds for a key, in place of a read of the disk.
-    /// For a store that is larger than its limit and smaller than the machine's memory.
+    /// machine has memory for it: a call of the system for a block, in place of a read of the disk.
+    /// For a store that is larger than its limit and smaller than the machine's memory. What is
+    /// durable, and when, is the same.
     pub fn system_cache(mut self, yes: bool) -> Self {
         self.system_cache = yes;
         self
