@@ -107,8 +107,8 @@ impl Options {
         Ok(if self.comparator.compare.is_some() { Kind::Tree } else { told })
     }
 
-    /// How much memory the log-structured engine takes: at least what it takes by default. What the
-    /// system's cache has takes several times as long to get.
+    /// How much memory the log-structured engine takes at most: what it takes by default, or more.
+    /// Blocks stand in the system's cache, so this is for new entries and what finds blocks.
     pub(crate) fn memory(&self) -> u64 {
         // Its buffer of new entries is a sixteenth of it.
         let buffers = self.write_buffer.saturating_mul(16);

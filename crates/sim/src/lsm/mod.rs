@@ -81,16 +81,23 @@ impl Config {
             .memtable_bytes(self.memtable_bytes)
             .segment_bytes(self.segment_bytes)
             .table_bytes(self.table_bytes)
+            .system_cache(self.is_cached())
+    }
+
+    /// Whether blocks stand in the maps of their files.
+    fn is_cached(&self) -> bool {
+        self.seed % 2 == 1
     }
 
     /// In words.
     pub fn describe(&self) -> String {
         format!(
-            "{} keys, memtable {} B, segments {} B, tables {} B, {}",
+            "{} keys, memtable {} B, segments {} B, tables {} B, {}, {}",
             self.keys.len(),
             self.memtable_bytes,
             self.segment_bytes,
             self.table_bytes,
+            if self.is_cached() { "mapped" } else { "read" },
             if self.is_real { "files, threads" } else { "simulated disk" }
         )
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::entry::compare;
-use super::levels::version::{Segment, TableFile, Version};
+use super::levels::table_file::TableFile;
+use super::levels::version::{Segment, Version};
 use super::log::groups::Groups;
 use super::log::segment::Ops;
 use super::merge::Source;

@@ -126,12 +126,14 @@ impl Inner {
         self.write_edits(&mut manifest, &edits, &next)?;
         before.mark_obsolete(&next);
         self.note(&next);
+        let next = Arc::new(next);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
+        let mut changed = Current { version: Arc::clone(&next), ..Current::clone(&current) };
         change(&mut changed);
         *current = Arc::new(changed);
         // No thread waits while `before` is dropped, perhaps with its files.
-        drop((current, manifest));
+        drop((current, manifest, before));
+        next.added(&edits).for_each(|table| table.offer_blocks());
         Ok(())
     }
 

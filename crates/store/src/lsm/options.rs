@@ -100,10 +100,15 @@ impl Options {
     /// its own memory. The default is no: files are read past that cache, which then holds nothing
     /// twice, and leaves other programs what they have in it.
     ///
-    /// With yes, what the memory limit has no room for comes from the system's cache as long as the
-    /// machine has memory for it: a call of the system for a block, in place of a read of the disk.
-    /// For a store that is larger than its limit and smaller than the machine's memory. What is
-    /// durable, and when, is the same.
+    /// With yes, blocks of tables are read once and then stand in maps of their files, so that the
+    /// memory limit is for what finds them, about a seventh of their size; the blocks themselves
+    /// stay as long as the machine has memory for them. For a store that is larger than its limit
+    /// and smaller than the machine's memory. Separated values are read by a call of the system,
+    /// those that the limit has no room for each time. What is durable, and when, is the same.
+    ///
+    /// As with any map of a file, a disk that fails to read a block again which the system had let
+    /// go of, or a program that shortens a table, ends the process by a signal (`SIGBUS`); what is
+    /// wrong when a block is first read is an [`Error`](crate::Error).
     pub fn system_cache(mut self, yes: bool) -> Self {
         self.system_cache = yes;
         self

@@ -61,7 +61,8 @@ pub trait DataFile: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Maps the file at a fixed address, reserving `reserve` bytes of address space (or the largest
     /// half, quarter, ... of it that is granted), so that growth needs no remapping. `None` where
-    /// the reservation would be too small to be of use: then `read_at` serves.
+    /// the reservation would be too small to be of use: then `read_at` serves. With 0 it maps the
+    /// file as long as it is, which will not grow.
     ///
     /// A system without private maps gives one for reading.
     fn map(&self, reserve: u64, access: Access) -> io::Result<Option<Map>>;

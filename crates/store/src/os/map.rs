@@ -357,7 +357,7 @@ fn map(
 
 /// Maps a data file of `file_len` bytes under `reserve` bytes of address space, or the
 /// largest half, quarter, ... of it that the system grants. `None` if that is too little to be of
-/// use, or less than the file.
+/// use, or less than the file. With 0 bytes, the file as long as it is.
 pub(super) fn reserve(
     file: BorrowedFd<'_>,
     file_len: u64,
@@ -366,8 +366,11 @@ pub(super) fn reserve(
 ) -> io::Result<Option<Map>> {
     let page = page_size() as u64;
     let largest = (usize::MAX / 2) as u64;
-    let mut len = reserve.min(largest) / page * page;
-    while len >= RESERVE_MIN && len >= file_len {
+    let (mut len, least) = match reserve {
+        0 => (file_len.next_multiple_of(page), 1),
+        _ => (reserve.min(largest) / page * page, RESERVE_MIN),
+    };
+    while len >= least && len >= file_len && len <= largest {
         match map(file, len as usize, access) {
             Ok((base, owner)) => return Ok(Some(Map { base, reserved: len, owner })),
             // A file system without maps.
@@ -432,6 +435,18 @@ mod tests {
         if let Some(map) = reserve(file.as_fd(), 0, asked, Access::Read).unwrap() {
             assert!(map.reserved < asked && map.reserved >= RESERVE_MIN);
         }
+    }
+
+    #[test]
+    fn a_file_is_mapped_as_long_as_it_is() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 5000]).unwrap();
+        let map = reserve(file.as_fd(), 5000, 0, Access::Read).unwrap().unwrap();
+        assert_eq!(map.reserved, 5000_u64.next_multiple_of(page_size() as u64));
+        // SAFETY: the file holds 5,000 bytes.
+        assert_eq!(unsafe { std::slice::from_raw_parts(map.base, 5000) }, [1; 5000]);
+        let empty = tempfile::tempfile().unwrap();
+        assert!(reserve(empty.as_fd(), 0, 0, Access::Read).unwrap().is_none());
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod aio;
 mod file;
 mod lock;
 mod map;
+mod mapped;
 mod memory;
 pub mod sim;
 mod system;
@@ -17,6 +18,7 @@ pub use lock::{ReaderSlot, SharedLock};
 pub(crate) use map::Words;
 #[cfg(target_os = "linux")]
 pub(crate) use map::{lend, prefer_large_pages};
+pub(crate) use mapped::{Bytes, Mapped};
 pub(crate) use memory::memory;
 pub use system::{Open, System};
 pub use unix::RealSystem;

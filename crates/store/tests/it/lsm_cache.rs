@@ -93,3 +93,53 @@ fn neighbours_are_read_together_while_there_is_room() {
     assert!((1..blocks / 2).contains(&reads), "{reads} reads of {blocks} blocks");
     assert_eq!(verify(&db, &space, 1), 0);
 }
+
+/// Where the system's cache may hold files, blocks stand in their maps: the memory limit is for
+/// what finds them, so that a store several times as large is read once. Tables that are merged
+/// away leave no map behind, which would keep their room on the disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn blocks_in_maps_need_little_memory_and_go_with_their_tables() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = folder.path().join("db");
+    let open = |is_cached: bool| {
+        let options = Options::new().create(true).durability(Durability::None);
+        let options = options.memory_limit(4 << 20).memtable_bytes(256 << 10);
+        let db = options.table_bytes(128 << 10).system_cache(is_cached).open(&path).unwrap();
+        let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+        (db, space)
+    };
+    let (db, space) = open(true);
+    let long = |n: u64, round: u64| [value(n, round), vec![n as u8; 400]].concat();
+    let verify = |db: &Db, space: &Keyspace, round: u64| {
+        let before = db.stat().reads.blocks;
+        for n in 0..COUNT {
+            assert_eq!(db.get(space, &key(n)).unwrap(), Some(long(n, round)), "{n}");
+        }
+        db.stat().reads.blocks - before
+    };
+    for round in 0..3 {
+        for n in 0..COUNT {
+            db.put(&space, &key(n), &long(n, round)).unwrap();
+        }
+        db.compact().unwrap();
+        verify(&db, &space, round);
+        assert_eq!(verify(&db, &space, round), 0);
+        let stat = db.stat();
+        assert!(stat.table_bytes() > 2 * (4 << 20) && stat.memory.blocks < 4 << 20, "{stat:?}");
+        let maps = maps_of(&path);
+        assert!(!maps.is_empty() && !maps.iter().any(|map| map.contains("(deleted)")), "{maps:?}");
+    }
+    drop((space, db));
+    let (db, space) = open(false);
+    verify(&db, &space, 2);
+    assert_eq!(maps_of(&path), [""; 0]);
+}
+
+/// The maps that this process has of tables of a store.
+#[cfg(target_os = "linux")]
+fn maps_of(path: &Path) -> Vec<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let is_ours = |map: &&str| map.contains(path.to_str().unwrap()) && map.contains(".table");
+    maps.lines().filter(is_ours).map(str::to_owned).collect()
+}

@@ -24,6 +24,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/os/unix/bytes.rs", "system calls"),
     ("crates/store/src/os/unix/file.rs", "system calls"),
     ("crates/store/src/os/map.rs", "mapping a file into memory"),
+    ("crates/store/src/os/mapped.rs", "bytes where the map of a file has them"),
     ("crates/store/src/os/lock/memory.rs", "words shared with other processes in the lock file"),
     ("crates/store/src/os/lock/tests/fork.rs", "forking a process that has a lock file open"),
     ("crates/store/src/os/aio/buffer.rs", "aligned memory that is lent to the system"),

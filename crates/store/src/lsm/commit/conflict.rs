@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::Result;
 use crate::lsm::buffer::{Buffer, BufferCursor};
 use crate::lsm::filter;
-use crate::lsm::levels::version::TableFile;
+use crate::lsm::levels::table_file::TableFile;
 use crate::lsm::log::segment::{OpKind, Ops};
 use crate::lsm::merge::Source;
 use crate::lsm::read::view::Current;

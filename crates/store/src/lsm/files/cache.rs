@@ -296,6 +296,18 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
+    /// Lets go of all blocks of a file. This looks at everything that is kept.
+    pub(crate) fn remove_file(&self, file: u64) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            for place in 0..shard.places.len() {
+                if shard.places[place].as_ref().is_some_and(|kept| kept.key.file == file) {
+                    shard.put_out(place);
+                }
+            }
+        }
+    }
+
     /// Lends `bytes` unused bytes to `guest`, until a block needs them. Dropping the guest gives
     /// them back; it is dropped at once if there are not enough.
     pub(crate) fn lend(&self, key: BlockKey, bytes: u64, guest: impl Send + Sync + 'static) {

@@ -16,10 +16,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::log::held::Held;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
-use crate::os::{DataFile, Open, System};
+use crate::os::{DataFile, Mapped, Open, System};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
-use cached::{Blocks, ReadCounts, table_key};
+use cached::{Blocks, ReadCounts};
 use memory::Budget;
 
 /// The log of edits.
@@ -182,10 +182,10 @@ impl Directory {
     pub(crate) fn handle(self: &Arc<Self>, name: Name) -> Arc<Handle> {
         Arc::new(Handle {
             directory: Arc::clone(self),
-            name,
             path: self.file(name),
             file: OnceLock::new(),
             direct: OnceLock::new(),
+            map: OnceLock::new(),
             obsolete: AtomicBool::new(false),
         })
     }
@@ -211,11 +211,12 @@ impl Directory {
 /// A table or a sealed segment. Versions share it.
 pub(crate) struct Handle {
     directory: Arc<Directory>,
-    name: Name,
     path: PathBuf,
     file: OnceLock<Arc<dyn DataFile>>,
     /// The file once more, read past the system's cache; `None` where that is not taken.
     direct: OnceLock<Option<Arc<dyn DataFile>>>,
+    /// The file in a map, where the system's cache may hold it; `None` where it is not mapped.
+    map: OnceLock<Option<Arc<Mapped>>>,
     /// No later version has it: dropping the last reference removes it.
     obsolete: AtomicBool,
 }
@@ -273,6 +274,25 @@ impl Handle {
         Ok(self.direct.get_or_init(|| is_direct.then_some(opened)).as_ref())
     }
 
+    /// The file in a map: `None` where the system's cache is not to hold what is read, or where
+    /// there are no maps. It must be whole.
+    pub(crate) fn mapped(&self) -> Option<&Arc<Mapped>> {
+        if !self.directory.is_cached {
+            return None;
+        }
+        self.map.get_or_init(|| Mapped::of(&**self.file().ok()?)).as_ref()
+    }
+
+    /// Whether it is in a map.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.map.get().is_some_and(Option::is_some)
+    }
+
+    /// Whether the file is removed with the last reference.
+    pub(crate) fn is_obsolete(&self) -> bool {
+        self.obsolete.load(Ordering::Acquire)
+    }
+
     /// Lets the file be removed when the last version with it is dropped.
     pub(crate) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
@@ -281,12 +301,10 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
+        if self.is_obsolete() {
             self.file.take();
             self.direct.take();
-            if let Name::Table(number) = self.name {
-                self.directory.blocks.remove(table_key(number));
-            }
+            self.map.take();
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);
         }

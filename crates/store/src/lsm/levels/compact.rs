@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::debt::Survey;
-use super::version::{BOTTOM, LEVELS, TableFile, Version};
+use super::table_file::TableFile;
+use super::version::{BOTTOM, LEVELS, Version};
 use crate::lsm::table::{Bounds, TableMeta};
 
 /// Each level may hold this many times as much as the one above it.

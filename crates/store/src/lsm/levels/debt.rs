@@ -4,7 +4,8 @@
 //! How many older entries a table hides is estimated from a sample of its blocks, once. The sum
 //! over a version is a pure function.
 
-use super::version::{BOTTOM, TableFile, Version};
+use super::table_file::TableFile;
+use super::version::{BOTTOM, Version};
 use crate::Result;
 use crate::lsm::entry::Kind;
 use crate::lsm::filter;

@@ -9,4 +9,5 @@ pub(crate) mod pace;
 pub(crate) mod run;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulate;
+pub(crate) mod table_file;
 pub(crate) mod version;

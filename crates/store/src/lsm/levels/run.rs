@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::compact::Plan;
 use super::cursor::LevelCursor;
-use super::version::{Edit, TableFile, Version};
+use super::table_file::TableFile;
+use super::version::{Edit, Version};
 use crate::Result;
 use crate::lsm::entry::{Entry, Kind, Pointer};
 use crate::lsm::merge::{Merge, Source};

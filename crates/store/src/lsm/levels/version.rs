@@ -4,15 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use super::table_file::TableFile;
 use crate::Result;
 use crate::lsm::entry::Pointer;
-use crate::lsm::files::cached::table_key;
-use crate::lsm::files::charge::Charge;
-use crate::lsm::files::memory::Part;
 use crate::lsm::files::{Directory, Handle, Name};
 use crate::lsm::log::segment::Identity;
-use crate::lsm::read::fetch;
-use crate::lsm::table::{Finder, Lasts, Table, TableMeta};
+use crate::lsm::table::{Lasts, TableMeta};
 use crate::lsm::values::remap::Remap;
 
 /// Levels: tables of level 0 overlap, the newest first; those of others ascend and do not.
@@ -20,84 +17,6 @@ pub(crate) const LEVELS: usize = 7;
 
 /// The last level.
 pub(crate) const BOTTOM: usize = LEVELS - 1;
-
-/// A table of a version.
-pub(crate) struct TableFile {
-    pub(crate) meta: TableMeta,
-    handle: Arc<Handle>,
-    /// How many entries below it hides, once that was estimated.
-    hidden: OnceLock<u64>,
-    /// What finds its entries, where that is kept as long as the table.
-    kept: OnceLock<KeptFinder>,
-}
-
-/// What finds the entries of a table, with the memory for it.
-struct KeptFinder {
-    finder: Arc<Finder>,
-    _charge: Charge,
-}
-
-impl TableFile {
-    /// An estimate of how many entries below it hides; 0 before it was estimated.
-    pub(crate) fn hidden(&self) -> u64 {
-        self.hidden.get().copied().unwrap_or(0)
-    }
-
-    pub(crate) fn is_estimated(&self) -> bool {
-        self.hidden.get().is_some()
-    }
-
-    /// Notes an estimate; the first one counts.
-    pub(crate) fn set_hidden(&self, entries: u64) {
-        self.hidden.get_or_init(|| entries);
-    }
-
-    /// The table, open: what finds its blocks is in memory, or is read.
-    ///
-    /// # Errors
-    /// If it cannot be read or is damaged.
-    pub(crate) fn open(&self) -> Result<Table> {
-        Ok(Table::new(Arc::clone(&self.handle), self.finder()?))
-    }
-
-    /// What finds its entries, from memory or the disk.
-    ///
-    /// # Errors
-    /// If it cannot be read or is damaged.
-    pub(crate) fn finder(&self) -> Result<Arc<Finder>> {
-        if let Some(finder) = self.kept_finder() {
-            return Ok(Arc::clone(finder));
-        }
-        let finder = fetch::finder(&self.handle, &self.meta)?;
-        self.keep(&finder);
-        Ok(finder)
-    }
-
-    /// The same, where it is kept as long as the table.
-    #[inline]
-    pub(crate) fn kept_finder(&self) -> Option<&Arc<Finder>> {
-        self.kept.get().map(|kept| &kept.finder)
-    }
-
-    /// Keeps what finds its entries, if there is room for it. The cache need not keep it then.
-    fn keep(&self, finder: &Arc<Finder>) {
-        let directory = self.handle.directory();
-        let bytes = finder.memory();
-        if !directory.budget.has_room_for_finder(bytes as u64) {
-            return;
-        }
-        let mut charge = Charge::new(Arc::downgrade(directory), Part::Finders);
-        charge.set(bytes);
-        let kept = KeptFinder { finder: Arc::clone(finder), _charge: charge };
-        if self.kept.set(kept).is_ok() {
-            directory.blocks.remove(table_key(self.meta.number));
-        }
-    }
-
-    pub(crate) fn handle(&self) -> &Arc<Handle> {
-        &self.handle
-    }
-}
 
 /// The tables of a level: cursors share the list.
 pub(crate) type Tables = Arc<Vec<Arc<TableFile>>>;
@@ -366,6 +285,17 @@ impl Version {
         }
     }
 
+    /// The tables that edits have added to it.
+    pub(crate) fn added(&self, edits: &[Edit]) -> impl Iterator<Item = &Arc<TableFile>> {
+        let number = |edit: &Edit| match edit {
+            Edit::AddTable { meta, .. } => Some(meta.number),
+            _ => None,
+        };
+        let added: Vec<u32> = edits.iter().filter_map(number).collect();
+        let tables = self.tables().map(|(_, table)| table);
+        tables.filter(move |table| added.contains(&table.meta.number))
+    }
+
     /// The version after the edits. Segments that are not needed any more are dropped on the way,
     /// and the origins of values to which nothing points: a pure function of what is left.
     ///
@@ -406,9 +336,7 @@ impl Version {
                 let level =
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
-                let (meta, hidden, kept) = (meta.clone(), OnceLock::new(), OnceLock::new());
-                let table = TableFile { meta, handle, hidden, kept };
-                Arc::make_mut(level).push(Arc::new(table));
+                Arc::make_mut(level).push(Arc::new(TableFile::new(meta.clone(), handle)));
             }
             Edit::RemoveTable { number } => {
                 let tables = |v: &Self| v.levels.iter().map(|tables| tables.len()).sum::<usize>();
@@ -530,7 +458,7 @@ impl Version {
         let kept: std::collections::BTreeSet<u32> =
             next.tables().map(|(_, table)| table.meta.number).collect();
         for (_, table) in self.tables().filter(|(_, table)| !kept.contains(&table.meta.number)) {
-            table.handle.set_obsolete();
+            table.handle().set_obsolete();
         }
         for (number, segment) in &self.segments {
             if !next.segments.contains_key(number) {

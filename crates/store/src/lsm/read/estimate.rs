@@ -3,7 +3,7 @@
 
 use super::view::View;
 use crate::Result;
-use crate::lsm::levels::version::TableFile;
+use crate::lsm::levels::table_file::TableFile;
 use crate::lsm::tombstones::{Pieces, Tombstone};
 
 /// About how many keys there are from the full key `from` on and before `to`.

@@ -75,7 +75,7 @@ impl<'v> Wanted<'v> {
     fn open(&self, bytes: &[u8]) -> Result<Cached> {
         match self {
             Self::Block(site) => {
-                site.open(bytes.to_vec()).map(|block| Cached::Block(Arc::new(block)))
+                site.open(bytes.into()).map(|block| Cached::Block(Arc::new(block)))
             }
             Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value))),
         }

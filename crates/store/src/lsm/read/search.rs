@@ -10,7 +10,7 @@ use super::view::View;
 use crate::lsm::entry::{Kind, Pointer};
 use crate::lsm::files::cached::Cached;
 use crate::lsm::filter;
-use crate::lsm::levels::version::TableFile;
+use crate::lsm::levels::table_file::TableFile;
 use crate::lsm::table::{Block, Finder, Look, TableMeta, look};
 use crate::lsm::values::place::ValuePlace;
 use crate::lsm::values::vlog;

@@ -5,6 +5,7 @@
 //! The error of a failed early read is reported when the cursor comes to that piece, and not if it
 //! never does. This module knows no entries.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,8 +114,12 @@ impl Ahead {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub(super) fn block(&mut self, place: BlockPlace) -> Result<Vec<u8>> {
+    pub(super) fn block(&mut self, place: BlockPlace) -> Result<Cow<'_, [u8]>> {
         let len = place.len as usize;
+        if self.holds(place) {
+            let bytes = self.here.as_ref().and_then(|here| here.from(place.offset));
+            return Ok(bytes.map_or_else(Cow::default, |bytes| bytes[..len].into()));
+        }
         let mut block = Vec::with_capacity(len);
         while block.len() < len {
             let (at, missing) = (place.offset + block.len() as u64, len - block.len());
@@ -123,7 +128,7 @@ impl Ahead {
                 None => self.enter(at, missing)?,
             }
         }
-        Ok(block)
+        Ok(block.into())
     }
 
     /// Goes on to a piece that holds the byte at `at`.

@@ -16,6 +16,7 @@ use super::super::entry::{Entry, Kind, common, compare};
 use super::super::varint::{self, Reader};
 use crate::checksum::crc32c;
 use crate::coding::u32_at;
+use crate::os::Bytes;
 use crate::prefetch::prefetch_range;
 
 mod heads;
@@ -125,7 +126,7 @@ impl BlockBuilder {
 /// A block whose checksum was right. What its entries say is still not trusted.
 #[derive(Debug)]
 pub(crate) struct Block {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// Where the restarts begin: the entries end there.
     end: usize,
     restarts: usize,
@@ -164,7 +165,12 @@ pub(crate) struct Spot {
 
 impl Block {
     /// The block of these bytes; else what is wrong with them.
-    pub(crate) fn open(bytes: Vec<u8>, table: u32, offset: u64) -> Result<Self, &'static str> {
+    pub(crate) fn open(
+        bytes: impl Into<Bytes>,
+        table: u32,
+        offset: u64,
+    ) -> Result<Self, &'static str> {
+        let bytes = bytes.into();
         let tail = bytes.len().checked_sub(TAIL_BYTES).ok_or("a block is too short")?;
         if crc32c(seed(table, offset), &bytes[..tail + 9]) != u32_at(&bytes, tail + 9) {
             return Err("the checksum of a block is wrong");
@@ -173,7 +179,7 @@ impl Block {
     }
 
     /// The same, whatever its checksum.
-    fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
+    fn parse(bytes: Bytes) -> Result<Self, &'static str> {
         let tail = bytes.len().checked_sub(TAIL_BYTES).ok_or("a block is too short")?;
         if bytes[tail + 8] != CODEC_PLAIN {
             return Err("a block has an unknown codec");
@@ -187,8 +193,8 @@ impl Block {
     }
 
     /// The block of bytes that a builder made just now.
-    pub(crate) fn written(bytes: &[u8]) -> Option<Self> {
-        Self::parse(bytes.to_vec()).ok()
+    pub(crate) fn written(bytes: Bytes) -> Option<Self> {
+        Self::parse(bytes).ok()
     }
 
     /// Whether the cache has it, and where else it is found then.
@@ -234,8 +240,9 @@ impl Block {
         &self.bytes[..self.end]
     }
 
+    /// Bytes of memory that it takes: those in the map of a file are the system's.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.len() + size_of::<Marks>()
+        self.bytes.memory() + size_of::<Self>()
     }
 
     /// The beginnings of its keys, once it was searched several times: a store that is larger than

@@ -129,12 +129,15 @@ impl TableBuilder {
     }
 
     /// Offers a data block to the cache: what was written just now is often read soon, and what was
-    /// in the cache before a merge is to be there after it.
+    /// in the cache before a merge is to be there after it. Those that will stand in a map are
+    /// offered when the file is whole.
     fn offer(&self, bytes: &[u8], offset: u64) {
-        let Some(directory) = self.out.directory() else { return };
+        let Some(directory) = self.out.directory().filter(|directory| !directory.is_cached) else {
+            return;
+        };
         let key = BlockKey { file: u64::from(self.number), offset };
         directory.blocks.offer(key, bytes.len() as u64, || {
-            Block::written(bytes).map(|block| Cached::Block(Arc::new(block)))
+            Block::written(bytes.to_vec().into()).map(|block| Cached::Block(Arc::new(block)))
         });
     }
 

@@ -105,13 +105,16 @@ impl TableCursor {
             Pace::Searching | Pace::Whole => {}
             Pace::Last => blocks.remove(site.key()),
         }
-        let block = Arc::new(site.open(self.ahead.block(place)?)?);
-        if self.pace == Pace::Searching {
-            // Other scans may follow. No block that was asked for leaves for it.
-            let cached = || Some(Cached::Block(Arc::clone(&block)));
-            blocks.offer(site.key(), block.memory() as u64, cached);
-            site.put_at_hand(&block);
+        let read = self.ahead.block(place)?;
+        if self.pace.is_whole() {
+            return site.open_own(read.into_owned().into()).map(Arc::new);
         }
+        let block = Arc::new(site.open(read)?);
+
+        // Other scans may follow. No block that was asked for leaves for it.
+        let cached = || Some(Cached::Block(Arc::clone(&block)));
+        blocks.offer(site.key(), block.memory() as u64, cached);
+        site.put_at_hand(&block);
         Ok(block)
     }
 

@@ -1,5 +1,6 @@
 //! Reading a table: opening it, and searching it for a key.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,6 +17,7 @@ use crate::lsm::files::cache::BlockKey;
 use crate::lsm::files::cached::{Cached, table_key};
 use crate::lsm::files::piece::Piece;
 use crate::lsm::read::fetch::Wanted;
+use crate::os::Bytes;
 use crate::{Error, Result};
 
 /// An estimate looks into at most this many blocks between those at its ends.
@@ -110,6 +112,12 @@ impl Finder {
         BlockPlace::decode(value).map(Some).ok_or(NO_INDEX)
     }
 
+    /// By what the cache knows its data blocks.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = BlockKey> {
+        let places = (0..self.blocks()).filter_map(|number| self.place(number).ok().flatten());
+        places.map(|place| BlockKey { file: u64::from(self.number), offset: place.offset })
+    }
+
     /// The number of the first block in which a key may be; that of no block if it would be after
     /// the last one.
     ///
@@ -188,7 +196,7 @@ impl Table {
             Cached::Block(block) => Ok(block),
             // Nothing else is known by the place of a block.
             Cached::Table(_) | Cached::Value(_) => {
-                site.piece().read(|bytes| site.open(bytes.to_vec())).map(Arc::new)
+                site.piece().read(|bytes| site.open(bytes.into())).map(Arc::new)
             }
         }
     }
@@ -200,6 +208,18 @@ impl Table {
     pub(super) fn site(&self, place: BlockPlace, number: usize) -> Result<Site<'_>> {
         let site = Site::new(&self.handle, &self.finder, place, number)?;
         Ok(site.of(&self.finder))
+    }
+
+    /// Offers the cache all data blocks where they stand in the map of the file, which was written
+    /// just now.
+    pub(crate) fn offer_blocks(&self) {
+        let blocks = &self.handle.directory().blocks;
+        let numbers = 0..self.finder.blocks();
+        for site in numbers.map_while(|number| self.finder.site(&self.handle, number).ok()?) {
+            blocks.offer(site.key(), size_of::<Block>() as u64, || {
+                Block::written(site.mapped()?).map(|block| Cached::Block(Arc::new(block)))
+            });
+        }
     }
 
     /// The range tombstones.
@@ -340,11 +360,26 @@ impl<'h> Site<'h> {
         Piece { handle: self.handle, offset, len: len as usize, grows: false }
     }
 
+    /// The data block whose bytes were read: in the map of the file, if it has one, where other
+    /// readers and the next ones find it.
+    ///
+    /// # Errors
+    /// If they are not what was written.
+    pub(crate) fn open(&self, read: Cow<'_, [u8]>) -> Result<Block> {
+        self.open_own(self.mapped().unwrap_or_else(|| read.into_owned().into()))
+    }
+
+    /// Its bytes in the map of the file, if that has one.
+    fn mapped(&self) -> Option<Bytes> {
+        let BlockPlace { offset, len } = self.place;
+        self.handle.mapped()?.bytes(offset, len as usize)
+    }
+
     /// The data block of these bytes.
     ///
     /// # Errors
     /// If they are not what was written.
-    pub(crate) fn open(&self, bytes: Vec<u8>) -> Result<Block> {
+    pub(crate) fn open_own(&self, bytes: Bytes) -> Result<Block> {
         let opened = Block::open(bytes, self.table, self.place.offset);
         opened.map_err(|reason| damaged(self.handle, self.place.offset, reason))
     }

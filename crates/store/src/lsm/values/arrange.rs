@@ -8,7 +8,8 @@ use super::{gather, gc};
 use crate::Result;
 use crate::lsm::levels::compact::Plan;
 use crate::lsm::levels::debt::Survey;
-use crate::lsm::levels::version::{BOTTOM, Segment, TableFile, Version};
+use crate::lsm::levels::table_file::TableFile;
+use crate::lsm::levels::version::{BOTTOM, Segment, Version};
 use crate::lsm::merge::Source;
 use crate::lsm::table::{Pace, TableCursor};
 

@@ -398,3 +398,17 @@ fn a_stream_of_blocks_that_are_tried_changes_little() {
     let stayed = (0..fitting).filter(|&number| is_kept(&cache, key(number))).count() as u64;
     assert!(stayed > fitting * 99 / 100, "{stayed} of {fitting}");
 }
+
+/// All blocks of a file go, and no others.
+#[test]
+fn the_blocks_of_a_file_go_together() {
+    let cache = cache(8 << 20);
+    for number in 0..30 {
+        cache.get_or_load(key(number), || Ok(block(500))).unwrap();
+    }
+    cache.remove_file(1);
+    for number in 0..30 {
+        assert_eq!(is_kept(&cache, key(number)), key(number).file != 1, "{number}");
+    }
+    assert_eq!(cache.stats().kept(), 20 * 500);
+}

@@ -126,3 +126,14 @@ fn blocks_take_the_room_back() {
     blocks.set_capacity(stats.kept());
     assert_eq!((blocks.stats().lent, blocks.stats().kept()), (0, stats.kept()));
 }
+
+/// Where the system's cache keeps what it wants to, nothing is lent and nothing let go of.
+#[test]
+fn what_the_system_keeps_is_left_to_it() {
+    let (warm, blocks, (noted, file)) = (Warm::new(true), Blocks::new(8 << 20), file());
+    warm.keep(&blocks, 1, &file, 0..LEN / 2);
+    warm.finish(&blocks, 1, &file, LEN / 2..LEN);
+    warm.let_go(&blocks, 2);
+    warm.keep(&blocks, 1, &file, 0..LEN);
+    assert_eq!((noted.bytes(), blocks.stats().lent), (0, 0));
+}
