@@ -104,9 +104,9 @@ impl TableFile {
 }
 
 impl Drop for TableFile {
-    /// Lets go of what the cache has of a table that is removed: of what finds its blocks and, where
-    /// they are in the map of its file, of the blocks. The disk has the room of a file only once no
-    /// map of it is left.
+    /// Lets go of what the cache has of a table that is removed: of what finds its blocks and,
+    /// where they are in the map of its file, of the blocks. The disk has the room of a file only
+    /// once no map of it is left.
     fn drop(&mut self) {
         if !self.handle.is_obsolete() {
             return;

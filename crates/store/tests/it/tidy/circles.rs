@@ -44,7 +44,7 @@ const LSM: &[&[&str]] = &[
         "table/read",
         "values/place",
     ],
-    &["buffer", "commit/batch", "levels/version", "values/remap"],
+    &["buffer", "commit/batch", "levels/table_file", "levels/version", "values/remap"],
     &["levels", "values"],
     &["read"],
     &["check", "commit/conflict", "open/replay"],
