@@ -359,6 +359,7 @@ impl Cursor {
             Standing::Merge | Standing::Back => self.parts.merge.next()?,
             Standing::Kept => self.parts.merge.seek(&self.parts.from, u64::MAX)?,
         }
+        self.parts.merge.pass(&self.parts.from)?;
         self.settle_forward(true)?;
         self.has_moved()
     }
@@ -415,13 +416,12 @@ impl Cursor {
         }
     }
 
-    /// Goes on from the place of the merge to an entry that is seen, which for a step must be of
-    /// another key than that from which it leads; nowhere if there is none in the keyspace.
+    /// Goes on from the place of the merge to an entry that is seen; nowhere if there is none in
+    /// the keyspace.
     fn settle_forward(&mut self, is_step: bool) -> Result<()> {
         let mut is_deleted = false;
         while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
-            let is_over = is_step && entry.key == self.parts.from
-                || is_deleted && entry.key == self.parts.deleted;
+            let is_over = is_deleted && entry.key == self.parts.deleted;
             if entry.seq <= self.view.at && !is_over {
                 let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
                 if entry.kind != Kind::Tombstone && !hides() {
