@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// Measure stores with checksums of rows beside one without, in place of SQLite's files
     #[arg(long)]
     row_checksums: bool,
-    /// The folder to work in
+    /// The folder to work in; it is made if it does not exist
     #[arg(long)]
     folder: Option<PathBuf>,
     /// The file in which the run is kept
@@ -96,10 +96,9 @@ pub(crate) fn main(options: &Options) -> Result<()> {
         row_checksums: options.row_checksums,
         tells: true,
     };
-    let folder = match &options.folder {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
+    let around = options.folder.clone().unwrap_or_else(std::env::temp_dir);
+    std::fs::create_dir_all(&around)?;
+    let folder = tempfile::tempdir_in(&around)?;
     let mut run = Run::begin(settings.clone())?;
     let done = session::run(&settings, folder.path());
     match &done {
