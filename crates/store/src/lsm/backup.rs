@@ -210,10 +210,10 @@ fn verify(moment: &Moment, part: Part) -> Result<()> {
     let segments = moment.version.segments();
     for segment in segments.filter(|segment| segment.identity.number == number) {
         let (file, path) = (segment.handle().file()?, segment.handle().path());
-        segment.identity.verify(&**file, path)?;
+        segment.identity.verify(&*file, path)?;
         segment.remap()?;
         let end = segment.sealed.map_or(directory.held_of(part).0, |sealed| sealed.len);
-        let mut groups = Groups::new(segment.identity, Arc::clone(file), path, end)?;
+        let mut groups = Groups::new(segment.identity, file, path, end)?;
         while groups.next()?.is_some() {}
         if !groups.is_at_end() {
             let what = "a group of the log is damaged";

@@ -2,7 +2,6 @@
 //! they agree with each other. Damage does not stop it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::entry::compare;
 use super::levels::table_file::TableFile;
@@ -122,9 +121,9 @@ fn differs(meta: &TableMeta, counts: &Counts) -> Option<&'static str> {
 fn check_segment(segment: &Segment) -> Result<()> {
     let Some(sealed) = segment.sealed else { return Ok(()) };
     let (file, path) = (segment.handle().file()?, segment.handle().path());
-    segment.identity.verify(&**file, path)?;
+    segment.identity.verify(&*file, path)?;
     segment.remap()?;
-    let mut groups = Groups::new(segment.identity, Arc::clone(file), path, sealed.len)?;
+    let mut groups = Groups::new(segment.identity, file, path, sealed.len)?;
     while let Some(group) = groups.next()? {
         let offset = group.offset;
         let mut ops = Ops::new(group.body);

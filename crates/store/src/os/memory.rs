@@ -1,4 +1,4 @@
-//! How much memory this process may use.
+//! How much memory this process may use, and how many files it may have open.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -14,6 +14,14 @@ pub(crate) fn memory() -> u64 {
         let limit = |file: &Path| read_to_string(file).ok()?.trim().parse().ok();
         [machine, least_limit(&groups, limit)].into_iter().flatten().min().unwrap_or(u64::MAX)
     })
+}
+
+/// How many files this process may have open, as of the call; a usual number if the system does not
+/// limit it.
+pub(crate) fn open_files_max() -> usize {
+    const USUAL: u64 = 65_536;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.unwrap_or(USUAL).min(USUAL) as usize
 }
 
 /// The machine's memory as `/proc/meminfo` tells it.

@@ -19,7 +19,7 @@ pub(crate) use map::Words;
 #[cfg(target_os = "linux")]
 pub(crate) use map::{lend, prefer_large_pages};
 pub(crate) use mapped::{Bytes, Mapped};
-pub(crate) use memory::memory;
+pub(crate) use memory::{memory, open_files_max};
 pub use system::{Open, System};
 pub use unix::RealSystem;
 

@@ -143,3 +143,39 @@ fn maps_of(path: &Path) -> Vec<String> {
     let is_ours = |map: &&str| map.contains(path.to_str().unwrap()) && map.contains(".table");
     maps.lines().filter(is_ours).map(str::to_owned).collect()
 }
+
+/// Tells this test that it runs in a process that may have few files open.
+const FEW_FILES: &str = "HEDGEROW_TEST_FEW_FILES";
+
+/// A store may have more tables than the process may have files open, in both ways of reading.
+#[test]
+fn a_store_has_more_tables_than_files_may_be_open() {
+    if std::env::var_os(FEW_FILES).is_none() {
+        let name = std::thread::current().name().unwrap().to_owned();
+        let status = std::process::Command::new("sh")
+            .args(["-c", r#"ulimit -n 48 && exec "$0" --exact "$1""#])
+            .arg(std::env::current_exe().unwrap())
+            .arg(&name)
+            .env(FEW_FILES, "")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    for is_cached in [false, true] {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let options = Options::new().create(true).durability(Durability::None);
+        let options = options.memory_limit(4 << 20).memtable_bytes(128 << 10);
+        let options = options.table_bytes(8 << 10).system_cache(is_cached);
+        let db = options.open(folder.path().join("db")).unwrap();
+        let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+        for round in 0..3 {
+            write(&db, &space, round);
+            verify(&db, &space, round);
+            db.compact().unwrap();
+            verify(&db, &space, round);
+        }
+        let tables: u64 = db.stat().levels.iter().map(|level| level.tables).sum();
+        assert!(tables > 48, "{tables} tables");
+        assert_eq!(db.range(&space, ..).unwrap().count() as u64, COUNT - COUNT / 5);
+    }
+}

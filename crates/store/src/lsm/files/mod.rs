@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod cached;
 pub(crate) mod charge;
 pub(crate) mod memory;
+pub(crate) mod opened;
 pub(crate) mod piece;
 pub(crate) mod queue;
 
@@ -16,11 +17,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::log::held::Held;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
-use crate::os::{DataFile, Mapped, Open, System};
+use crate::os::{DataFile, Mapped, Open, System, open_files_max};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 use cached::{Blocks, ReadCounts};
 use memory::Budget;
+use opened::{Opened, Place};
 
 /// The log of edits.
 pub(crate) const MANIFEST: &str = "MANIFEST";
@@ -31,6 +33,9 @@ pub(crate) const LOCK: &str = "LOCK";
 /// Groups that were handed to the system and are not in the log yet.
 pub(crate) const PENDING: &str = "PENDING";
 const IDENTITY: &str = "IDENTITY";
+
+/// A store has this part of the files that the process may have open.
+const OPEN_FILES_PART: usize = 2;
 
 /// The directory of a store.
 pub(crate) struct Directory {
@@ -50,6 +55,8 @@ pub(crate) struct Directory {
     is_direct: OnceLock<bool>,
     /// Whether the system's cache may hold what is read and written: then it is never read past.
     pub(crate) is_cached: bool,
+    /// Files that are open for reading.
+    pub(crate) opened: Opened,
 }
 
 /// What a file of the store holds, by its name.
@@ -125,8 +132,8 @@ impl Directory {
         let io = system.aio(Choice::Auto);
         let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
         let (held, is_direct) = (Arc::default(), OnceLock::new());
-        let is_cached = false;
-        Self { system, path, mode, blocks, held, budget, io, reads, is_direct, is_cached }
+        let (is_cached, opened) = (false, Opened::new(open_files_max() / OPEN_FILES_PART));
+        Self { system, path, mode, blocks, held, budget, io, reads, is_direct, is_cached, opened }
     }
 
     /// The same; the system's cache may hold what is read and written, if `is_cached`.
@@ -183,8 +190,8 @@ impl Directory {
         Arc::new(Handle {
             directory: Arc::clone(self),
             path: self.file(name),
-            file: OnceLock::new(),
-            direct: OnceLock::new(),
+            file: Arc::default(),
+            direct: Arc::default(),
             map: OnceLock::new(),
             obsolete: AtomicBool::new(false),
         })
@@ -212,9 +219,9 @@ impl Directory {
 pub(crate) struct Handle {
     directory: Arc<Directory>,
     path: PathBuf,
-    file: OnceLock<Arc<dyn DataFile>>,
-    /// The file once more, read past the system's cache; `None` where that is not taken.
-    direct: OnceLock<Option<Arc<dyn DataFile>>>,
+    file: Arc<Place>,
+    /// The file once more, read past the system's cache.
+    direct: Arc<Place>,
     /// The file in a map, where the system's cache may hold it; `None` where it is not mapped.
     map: OnceLock<Option<Arc<Mapped>>>,
     /// No later version has it: dropping the last reference removes it.
@@ -231,7 +238,11 @@ impl Handle {
     }
 
     fn open(&self) -> Result<Arc<dyn DataFile>> {
-        let opened = self.directory.system.open_data(&self.path, Open::Read, 0);
+        let open = || self.directory.system.open_data(&self.path, Open::Read, 0);
+        let opened = match open() {
+            Err(e) if is_one_too_many(&e) && self.directory.opened.close_some() => open(),
+            opened => opened,
+        };
         opened.map_err(|e| Error::io("open", &self.path, e))
     }
 
@@ -239,13 +250,11 @@ impl Handle {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub(crate) fn file(&self) -> Result<&Arc<dyn DataFile>> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
+    pub(crate) fn file(&self) -> Result<Arc<dyn DataFile>> {
+        match self.file.get() {
+            Some(file) => Ok(file),
+            None => Ok(self.directory.opened.keep(&self.file, self.open()?)),
         }
-        let opened = self.open()?;
-        // Two threads may open it at once; one of the two is used.
-        Ok(self.file.get_or_init(|| opened))
     }
 
     /// The length of the file.
@@ -262,16 +271,16 @@ impl Handle {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub(crate) fn direct(&self) -> Result<Option<&Arc<dyn DataFile>>> {
-        if let Some(file) = self.direct.get() {
-            return Ok(file.as_ref());
-        }
+    pub(crate) fn direct(&self) -> Result<Option<Arc<dyn DataFile>>> {
         if self.directory.is_direct() == Some(false) {
             return Ok(None);
         }
+        if let Some(file) = self.direct.get() {
+            return Ok(Some(file));
+        }
         let opened = self.open()?;
         let is_direct = self.directory.takes_direct(&*opened) && opened.set_direct(true);
-        Ok(self.direct.get_or_init(|| is_direct.then_some(opened)).as_ref())
+        Ok(is_direct.then(|| self.directory.opened.keep(&self.direct, opened)))
     }
 
     /// The file in a map: `None` where the system's cache is not to hold what is read, or where
@@ -280,7 +289,7 @@ impl Handle {
         if !self.directory.is_cached {
             return None;
         }
-        self.map.get_or_init(|| Mapped::of(&**self.file().ok()?)).as_ref()
+        self.map.get_or_init(|| Mapped::of(&*self.file().ok()?)).as_ref()
     }
 
     /// Whether it is in a map.
@@ -299,11 +308,16 @@ impl Handle {
     }
 }
 
+/// Whether a file cannot be opened because too many are.
+fn is_one_too_many(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.is_obsolete() {
-            self.file.take();
-            self.direct.take();
+            self.file.close();
+            self.direct.close();
             self.map.take();
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);

@@ -28,15 +28,15 @@ pub(crate) struct Piece<'h> {
 }
 
 /// How a piece is asked for.
-pub(crate) struct Span<'h> {
-    pub(crate) file: &'h Arc<dyn DataFile>,
+pub(crate) struct Span {
+    pub(crate) file: Arc<dyn DataFile>,
     pub(crate) offset: u64,
     pub(crate) len: usize,
 }
 
 impl<'h> Piece<'h> {
     /// The pieces requested from the disk.
-    pub(crate) fn span(&self) -> Result<Span<'h>> {
+    pub(crate) fn span(&self) -> Result<Span> {
         let direct = if self.grows { None } else { self.handle.direct()? };
         let Some(file) = direct else {
             return Ok(Span { file: self.handle.file()?, offset: self.offset, len: self.len });

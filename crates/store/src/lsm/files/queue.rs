@@ -114,7 +114,7 @@ impl Queue {
         self.queue.push(Request {
             token: token as u64,
             action: Action::Read,
-            file: Arc::clone(span.file),
+            file: span.file,
             offset: span.offset,
             buffer,
         });

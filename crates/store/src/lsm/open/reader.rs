@@ -148,6 +148,7 @@ fn is_read_only(error: &std::io::Error) -> bool {
 fn keep_open(version: &Version) -> Result<()> {
     let tables = version.tables().map(|(_, table)| table.handle());
     let segments = version.segments().map(|segment| segment.handle());
+    version.directory().opened.keep_all();
     for handle in tables.chain(segments) {
         handle.file()?;
         handle.direct()?;

@@ -144,7 +144,7 @@ impl LogWalk {
             };
             if from < end {
                 let (file, path) = (segment.handle().file()?, segment.handle().path());
-                let mut groups = Groups::new(segment.identity, Arc::clone(file), path, end)?;
+                let mut groups = Groups::new(segment.identity, file, path, end)?;
                 groups.pass(from);
                 while groups.next_len()? <= self.bytes_max
                     && let Some(group) = groups.next()?

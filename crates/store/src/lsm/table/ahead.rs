@@ -180,7 +180,7 @@ impl Ahead {
         let buffer = buffer(&mut self.charge, beside, span.len, spare);
         let directory = self.handle.directory();
         directory.reads.ahead.fetch_add(1, Relaxed);
-        let (file, offset) = (Arc::clone(span.file), span.offset);
+        let (file, offset) = (span.file, span.offset);
         let request = Request { token: 0, action: Action::Read, file, offset, buffer };
         let read = directory.io.begin(request);
         Some(Next { read, at: offset..offset + span.len as u64 })

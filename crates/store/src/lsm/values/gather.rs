@@ -92,7 +92,7 @@ pub(crate) fn begin(
         let fits = spare.iter().position(|buffer| buffer.capacity() >= span.len);
         let mut buffer = fits.map_or_else(|| Buffer::new(span.len), |at| spare.swap_remove(at));
         buffer.set_len(span.len);
-        let (file, offset) = (Arc::clone(span.file), span.offset);
+        let (file, offset) = (span.file, span.offset);
         let request = Request { token: 0, action: Action::Read, file, offset, buffer };
         Some(Early { read: directory.io.begin(request), offset, values })
     };

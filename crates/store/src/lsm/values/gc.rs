@@ -219,7 +219,7 @@ impl<'v> Collection<'v> {
     fn read(&mut self, victim: &Segment, mut stands: &[Stand]) -> Result<()> {
         let Some(sealed) = victim.sealed else { return Ok(()) };
         let (file, path) = (victim.handle().file()?, victim.handle().path());
-        let mut groups = Groups::new(victim.identity, Arc::clone(file), path, sealed.len)?;
+        let mut groups = Groups::new(victim.identity, Arc::clone(&file), path, sealed.len)?;
         while let Some(group) = groups.next()? {
             // A value without bytes may stand at the very end.
             let count = stands.iter().take_while(|stand| stand.offset <= group.end()).count();
