@@ -97,7 +97,7 @@ fn neighbours_are_read_together_while_there_is_room() {
 /// Where the system's cache may hold files, blocks stand in their maps: the memory limit is for
 /// what finds them, so that a store several times as large is read once. Tables that are merged
 /// away leave no map behind, which would keep their room on the disk.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 fn blocks_in_maps_need_little_memory_and_go_with_their_tables() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -137,7 +137,7 @@ fn blocks_in_maps_need_little_memory_and_go_with_their_tables() {
 }
 
 /// The maps that this process has of tables of a store.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn maps_of(path: &Path) -> Vec<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let is_ours = |map: &&str| map.contains(path.to_str().unwrap()) && map.contains(".table");
