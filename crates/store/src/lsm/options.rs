@@ -106,9 +106,11 @@ impl Options {
     /// and smaller than the machine's memory. Separated values are read by a call of the system,
     /// those that the limit has no room for each time. What is durable, and when, is the same.
     ///
-    /// As with any map of a file, a disk that fails to read a block again which the system had let
-    /// go of, or a program that shortens a table, ends the process by a signal (`SIGBUS`); what is
-    /// wrong when a block is first read is an [`Error`](crate::Error).
+    /// A block is compared with its checksum when it is first read; one that was written since the
+    /// store was opened, and one that the system let go of and reads again, is not. As with any map
+    /// of a file, a disk that fails to read such a block again, or a program that shortens a table,
+    /// ends the process by a signal (`SIGBUS`); what is wrong when a block is first read is an
+    /// [`Error`](crate::Error).
     pub fn system_cache(mut self, yes: bool) -> Self {
         self.system_cache = yes;
         self
