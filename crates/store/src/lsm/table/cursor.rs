@@ -110,7 +110,6 @@ impl TableCursor {
             return site.open_own(read.into_owned().into()).map(Arc::new);
         }
         let block = Arc::new(site.open(read)?);
-
         // Other scans may follow. No block that was asked for leaves for it.
         let cached = || Some(Cached::Block(Arc::clone(&block)));
         blocks.offer(site.key(), block.memory() as u64, cached);
