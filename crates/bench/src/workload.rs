@@ -50,6 +50,8 @@ pub(crate) enum Workload {
     PutRandomPacked,
     /// A new last key in a large transaction.
     Append,
+    /// The deletion of the first key in a large transaction, the table having been filled in order.
+    DeleteFirst,
     /// A new random key in a transaction of its own, committed unsynced.
     CommitOne,
     /// All 20 values of a random key.
@@ -76,7 +78,7 @@ pub(crate) struct Plan {
 /// beyond the others (pages copied, memory taken) is part of a large transaction. The generator's
 /// own loop differs by one instruction between builds, and what is left for the engine with it. The
 /// last number is what an operation of Hedgerow takes, to which [`SLACK`] is added.
-pub(crate) const PLANS: [Plan; 13] = [
+pub(crate) const PLANS: [Plan; 14] = [
     plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], 31.0),
     plan(Workload::CursorNextKept, "cursor_next_kept", [20_000, 200_000], 93.0),
     plan(Workload::Get, "get", [10_000, 60_000], 792.0),
@@ -88,6 +90,7 @@ pub(crate) const PLANS: [Plan; 13] = [
     plan(Workload::PutRandom, "put_random", [0, 20_000], 3235.0),
     plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], 5165.0),
     plan(Workload::Append, "append", [0, 100_000], 545.0),
+    plan(Workload::DeleteFirst, "delete_first", [0, 20_000], 2440.0),
     plan(Workload::CommitOne, "commit_one", [1_000, 6_000], 29_700.0),
     plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], 971.0),
 ];
@@ -107,14 +110,21 @@ impl Workload {
 
     /// True if it changes the store.
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::PutRandom | Self::PutRandomPacked | Self::Append | Self::CommitOne)
+        matches!(
+            self,
+            Self::PutRandom
+                | Self::PutRandomPacked
+                | Self::Append
+                | Self::DeleteFirst
+                | Self::CommitOne
+        )
     }
 
     /// The table that it works on.
     fn table(self) -> Table {
         match self {
             Self::DistinctKeys | Self::DistinctKeysLong | Self::Duplicates20 => DUPLICATE,
-            Self::PutRandomPacked => PACKED,
+            Self::PutRandomPacked | Self::DeleteFirst => PACKED,
             Self::Append => EMPTY,
             _ => PLAIN,
         }
@@ -201,6 +211,7 @@ fn read<R: Reader>(txn: &R, workload: Workload, operations: u64) -> Result<u64> 
         Workload::PutRandom
         | Workload::PutRandomPacked
         | Workload::Append
+        | Workload::DeleteFirst
         | Workload::CommitOne => Ok(0),
     }
 }
@@ -331,14 +342,15 @@ fn distinct_keys<R: Reader>(txn: &R, span: u64, operations: u64) -> Result<u64> 
 
 /// Runs a workload that writes; returns how many entries its table then has.
 fn write<W: Writer + Paged>(txn: &mut W, workload: Workload, operations: u64) -> Result<u64> {
-    if workload == Workload::Append {
-        for index in 0..operations {
-            txn.append(&data::ascending_key(index), &data::value(index))?;
+    match workload {
+        Workload::Append => (0..operations)
+            .try_for_each(|index| txn.append(&data::ascending_key(index), &data::value(index)))?,
+        Workload::DeleteFirst => {
+            let first = sorted_keys(ENTRIES).into_iter().take(operations as usize);
+            first.map(|(key, _)| key).try_for_each(|key| txn.delete(&key))?;
         }
-    } else {
-        for index in ENTRIES..ENTRIES + operations {
-            txn.put(&data::random_key(index), &data::value(index))?;
-        }
+        _ => (ENTRIES..ENTRIES + operations)
+            .try_for_each(|index| txn.put(&data::random_key(index), &data::value(index)))?,
     }
     Ok(txn.pages()?.entries)
 }
@@ -382,10 +394,16 @@ pub(crate) fn expected(workload: Workload, operations: u64) -> u64 {
         Workload::PutRandom
         | Workload::PutRandomPacked
         | Workload::Append
+        | Workload::DeleteFirst
         | Workload::CommitOne => 1,
     };
-    let before = if workload.writes() && workload != Workload::Append { ENTRIES } else { 0 };
-    before + (0..operations).map(operation).sum::<u64>()
+    let sum = (0..operations).map(operation).sum::<u64>();
+    match workload {
+        Workload::DeleteFirst => ENTRIES - sum,
+        Workload::Append => sum,
+        _ if workload.writes() => ENTRIES + sum,
+        _ => sum,
+    }
 }
 
 /// Runs a workload that writes, commits it and looks up everything that it should have left.
@@ -399,12 +417,13 @@ where
         Workload::CommitOne => commit_each(store, table, operations)?,
         _ => store.write(table, Promise::Unsynced, |txn| write(txn, workload, operations))?,
     };
+    let left: Vec<([u8; 16], u64)> = match workload {
+        Workload::Append => (0..all).map(|index| (data::ascending_key(index), index)).collect(),
+        Workload::DeleteFirst => sorted_keys(ENTRIES).split_off(operations as usize),
+        _ => (0..all).map(|index| (data::random_key(index), index)).collect(),
+    };
     store.read(table, |txn| {
-        for index in 0..all {
-            let key = match workload {
-                Workload::Append => data::ascending_key(index),
-                _ => data::random_key(index),
-            };
+        for (key, index) in left {
             if txn.get(&key, |value| value == data::value(index))? != Some(true) {
                 return Err(format!("{workload:?}: entry {index} is missing or wrong").into());
             }
@@ -440,5 +459,10 @@ mod tests {
             // Fewer operations than have been done: the number of entries gives it away.
             assert!(verify_writes(&store, workload, 500).is_err(), "{workload:?}");
         }
+        let folder = tempfile::tempdir().unwrap();
+        prepare::<Environment>(folder.path()).unwrap();
+        let store = Environment::open(folder.path(), None).unwrap();
+        verify_writes(&store, Workload::DeleteFirst, 1000).unwrap();
+        assert!(verify_writes(&store, Workload::DeleteFirst, 500).is_err());
     }
 }

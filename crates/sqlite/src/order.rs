@@ -139,7 +139,9 @@ fn short_number(record: &[u8]) -> Option<i64> {
 #[inline(always)]
 fn number_in(front: u64, len: u64) -> Option<i64> {
     let (header, kind) = (front >> 56, front >> 48 & 0xFF);
-    if kind.wrapping_sub(1) >= 4 || header + kind > len {
+    // Both are 1 to 4, so that their sum is at most 8.
+    let is_usual = len == 8 && (front >> 48).wrapping_sub(0x0101) & 0xFCFC == 0;
+    if !is_usual && (kind.wrapping_sub(1) >= 4 || header + kind > len) {
         return None;
     }
     Some((front << (8 * header)).cast_signed() >> (64 - 8 * kind))

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::ffi::c_int;
 
-use hedgerow::tree::raw::Passing;
+use hedgerow::tree::raw::{Passed, Passing};
 use hedgerow::tree::{Cursor, Entry, Snapshot};
 
 use crate::code::{Answer, code_of};
@@ -106,10 +106,10 @@ pub(crate) fn run_in<S: Snapshot, const BACK: bool>(
     if rows.is_empty() || shown == Shown::Copied {
         return Ok((1, shown));
     }
-    let Some(passing) = cursor.passing::<S, BACK>(txn) else { return Ok((1, shown)) };
-    let (count, passing) = match shape.is_index {
-        false => show_passing::<BACK, false>(passing, shape.is_complete, rows)?,
-        true => show_passing::<BACK, true>(passing, shape.is_complete, rows)?,
+    let Some(mut passing) = cursor.passing::<S, BACK>(txn) else { return Ok((1, shown)) };
+    let count = match shape.is_index {
+        false => show_passing::<BACK, false>(&mut passing, shape.is_complete, rows)?,
+        true => show_passing::<BACK, true>(&mut passing, shape.is_complete, rows)?,
     };
     cursor.pass_to(txn, &passing).map_err(|e| code_of(&e))?;
     Ok((1 + count, shown))
@@ -118,22 +118,24 @@ pub(crate) fn run_in<S: Snapshot, const BACK: bool>(
 /// Shows the entries that are passed, as many as there is room for; a function of its own, so that
 /// what the loop needs stays in registers.
 #[inline(never)]
-fn show_passing<'t, const BACK: bool, const IS_INDEX: bool>(
-    mut passing: Passing<'t, BACK>,
+fn show_passing<const BACK: bool, const IS_INDEX: bool>(
+    passing: &mut Passing<'_, BACK>,
     is_complete: bool,
     rows: &mut [Row],
-) -> Answer<(usize, Passing<'t, BACK>)> {
-    let shape = Shape { is_index: IS_INDEX, is_complete };
-    let (mut count, mut front) = (0, Front::NONE);
-    for row in rows {
-        let Some(passed) = passing.next() else { break };
-        if !IS_INDEX {
-            row.rowid = front.rowid(&passed)?;
-        }
-        show_passed(shape, &passed, row)?;
-        count += 1;
+) -> Answer<usize> {
+    passing.fill(&mut (is_complete, Front::NONE), rows, show_one::<IS_INDEX>)
+}
+
+#[inline(always)]
+fn show_one<const IS_INDEX: bool>(
+    (is_complete, front): &mut (bool, Front),
+    row: &mut Row,
+    passed: &Passed<'_>,
+) -> Answer {
+    if !IS_INDEX {
+        row.rowid = front.rowid(passed)?;
     }
-    Ok((count, passing))
+    show_passed(Shape { is_index: IS_INDEX, is_complete: *is_complete }, passed, row)
 }
 
 /// A step in a transaction of one kind; `None` at the end.

@@ -2,7 +2,7 @@
 //! merging and removing branches on the way up, and the counters.
 
 use super::page::build::{Child, branch_len, build_branch};
-use super::page::{KeyCell, MAX_LEVELS, Page, Record, max_inline_key};
+use super::page::{HEADER_LEN, KeyCell, MAX_LEVELS, Page, Record, max_inline_key};
 use super::page_ref::{ExtentRef, PageRef};
 use super::pages::{Pages, WritePages};
 use super::path::{Path, Step};
@@ -285,9 +285,10 @@ fn swap_in_place(pages: &mut WritePages, tree: &Tree, at: PageRef, swap: &Swap) 
 fn close_in_place(pages: &mut WritePages, at: PageRef, swap: &Swap) -> bool {
     let (page, Window { first, len }) = (pages.changed(at), swap.window);
     let (new, gone) = (&swap.new, first + len - 1);
-    // The first child of a branch has no separator, and a branch of one child is built.
-    let is_usual = new.len() < 2 && new.len() + 1 == len && gone > 0 && page.len() > 2;
-    if !is_usual || page.record(gone).is_long_key() {
+    // A branch of one child is built.
+    let is_usual = new.len() < 2 && new.len() + 1 == len && page.len() > 2;
+    // The first child has no separator: where it goes, the second one loses its own.
+    if !is_usual || page.record(gone.max(1)).is_long_key() {
         return false;
     }
     let mut page = pages.change(at);
@@ -390,8 +391,14 @@ fn merges(
     level: u8,
     left: usize,
 ) -> Result<bool> {
+    let limit = pages.page_size() * 9 / 10;
+    let (a, b) = (pages.page(above.child(left), level)?, pages.page(above.child(left + 1), level)?);
+    // What stands in both once is little.
+    if a.used() + b.used() > limit + HEADER_LEN + a.shared().len() {
+        return Ok(false);
+    }
     let children = joined(pages, above, level, left)?;
-    Ok(branch_len(&children, &tree.form, level, pages.page_size()) <= pages.page_size() * 9 / 10)
+    Ok(branch_len(&children, &tree.form, level, pages.page_size()) <= limit)
 }
 
 fn merge_branches(

@@ -2,7 +2,6 @@
 //! and leaves that stay where they are: what a caller needs that keeps the addresses of entries.
 
 use super::{Cursor, Leaf, State};
-use crate::Result;
 use crate::tree::page::{Layout, Page};
 use crate::tree::{Snapshot, Table};
 
@@ -37,19 +36,66 @@ impl<'t, const BACK: bool> Iterator for Passing<'t, BACK> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Passed<'t>> {
-        let step = self.layout.step();
+        let (passed, next) = self.step_in(self.layout, self.next)?;
+        self.next = next;
+        Some(passed)
+    }
+}
+
+impl<'t, const BACK: bool> Passing<'t, BACK> {
+    /// Fills places, each from the next entry, as far as there are entries; how many it has filled.
+    /// `fill`, which is given `with` each time, should be one that is always inlined.
+    ///
+    /// # Errors
+    /// Those of `fill`; the places before the one of the error are filled.
+    #[inline(always)]
+    pub fn fill<W, T, E>(
+        &mut self,
+        with: &mut W,
+        places: &mut [T],
+        fill: impl Fn(&mut W, &mut T, &Passed<'t>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        // A loop for each layout, so that what it needs stays in registers.
+        match self.layout {
+            Layout::Dense => self.fill_in(Layout::Dense, with, places, fill),
+            Layout::Aligned => self.fill_in(Layout::Aligned, with, places, fill),
+        }
+    }
+
+    #[inline(always)]
+    fn fill_in<W, T, E>(
+        &mut self,
+        layout: Layout,
+        with: &mut W,
+        places: &mut [T],
+        fill: impl Fn(&mut W, &mut T, &Passed<'t>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let (passing, mut at, mut count) = (*self, self.next, 0);
+        for place in places {
+            let Some((passed, next)) = passing.step_in(layout, at) else { break };
+            fill(with, place, &passed)?;
+            (at, count) = (next, count + 1);
+        }
+        self.next = at;
+        Ok(count)
+    }
+
+    /// The entry after the one at `next`, and where that is.
+    #[inline(always)]
+    fn step_in(&self, layout: Layout, next: *const u8) -> Option<(Passed<'t>, *const u8)> {
+        let step = layout.step();
         let (at, next, is_there) = if BACK {
-            let next = self.next.wrapping_sub(step);
+            let next = next.wrapping_sub(step);
             (next.wrapping_sub(step), next, next > self.end)
         } else {
-            (self.next, self.next.wrapping_add(step), self.next < self.end)
+            (next, next.wrapping_add(step), next < self.end)
         };
         if !is_there {
             return None;
         }
-        let (rest, value) = self.page.plain_record_in(self.layout, at)?;
-        self.next = next;
-        Some(Passed { shared: self.shared, rest, tail: self.page.number_before(rest), value })
+        let (rest, value) = self.page.plain_record_in(layout, at)?;
+        let tail = self.page.number_before(rest);
+        Some((Passed { shared: self.shared, rest, tail, value }, next))
     }
 }
 
@@ -60,7 +106,7 @@ impl Cursor {
     ///
     /// # Errors
     /// As those of [`Snapshot::cursor`].
-    pub fn rebind<S: Snapshot>(&mut self, txn: &S, table: Table) -> Result<()> {
+    pub fn rebind<S: Snapshot>(&mut self, txn: &S, table: Table) -> crate::Result<()> {
         self.is_paired = txn.open_table(table)?.tree.form.values.is_some();
         (self.table, self.unique, self.changes) = (table, txn.unique(), txn.changes());
         (self.state, self.leaf, self.strayed) = (State::Nowhere, Leaf::NONE, 0);
@@ -91,7 +137,7 @@ impl Cursor {
         &mut self,
         txn: &S,
         passing: &Passing<'_, BACK>,
-    ) -> Result<()> {
+    ) -> crate::Result<()> {
         if passing.next == self.leaf.next || !self.stands(txn) {
             return Ok(());
         }
@@ -108,7 +154,12 @@ impl Cursor {
     ///
     /// # Errors
     /// A damaged page.
-    pub fn pass_over<S: Snapshot>(&mut self, txn: &S, back: bool, steps: usize) -> Result<bool> {
+    pub fn pass_over<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        back: bool,
+        steps: usize,
+    ) -> crate::Result<bool> {
         if self.is_paired || !self.stands(txn) {
             return Ok(false);
         }

@@ -10,6 +10,7 @@ use super::join::add_to_all;
 use super::search::below_at;
 use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width};
 use crate::coding::{put_u16, put_u32, put_u64};
+use crate::tree::Bytes;
 use crate::tree::order::KeyOrder;
 use crate::tree::page_ref::PageRef;
 
@@ -156,7 +157,8 @@ impl PageMut<'_> {
         self.put_total(i, before);
     }
 
-    /// Takes slot `i`, which is not the first one, out of all arrays, with its separator.
+    /// Takes slot `i` out of all arrays, with its separator. The one after the first slot has none
+    /// any more if that goes.
     pub(crate) fn close_child(&mut self, i: usize) {
         let (at, len) = self.record_place(i);
         self.cut_heap(at, len);
@@ -171,6 +173,10 @@ impl PageMut<'_> {
             (start, to) = (end, to + size * (n - 1));
         }
         self.set_len(n - 1);
+        if i == 0 {
+            let none = KeyCell { known: Bytes::default(), extent: None };
+            self.set_separator(0, &none, None, false, &KeyOrder::Bytewise);
+        }
     }
 
     /// Gives slot `i`, which has none yet if it `is_new`, another separator. It must begin with the
@@ -290,7 +296,6 @@ mod tests {
     use super::super::build::{Child, build_branch};
     use super::super::{PageMut, checked, seal};
     use super::*;
-    use crate::tree::Bytes;
     use crate::tree::branches::children_of;
     use crate::tree::order::{Form, KeyOrder};
 
@@ -317,7 +322,7 @@ mod tests {
                     }
                 })
                 .collect();
-            for i in 1..40 {
+            for i in 0..40 {
                 let mut bytes = vec![0; 4096];
                 build_branch(&mut bytes, &children, form, level).unwrap();
                 let mut page = PageMut::new(&mut bytes);
@@ -329,6 +334,8 @@ mod tests {
                 let seen = children_of(page);
                 let left = children.iter().enumerate().filter(|(at, _)| *at != i);
                 assert_eq!(seen.len(), 39);
+                // The first one has no separator.
+                assert_eq!((page.record(0).len(), page.head(0)), (2, 0));
                 for (at, (child, (_, expected))) in seen.iter().zip(left).enumerate() {
                     assert_eq!((child.page, child.count), (expected.page, expected.count));
                     assert!(at == 0 || child.separator.known == expected.separator.known);

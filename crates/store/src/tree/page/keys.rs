@@ -137,12 +137,23 @@ impl<'p> Keys<'p> {
     #[inline(always)]
     fn seen(&self, layout: Layout, at: usize, by: &impl Probing) -> Option<Ordering> {
         let slot = self.offsets.wrapping_add(layout.step() * at);
-        if let Some((ahead, len)) = self.page.key_ahead(layout, slot)
-            && let Some(seen) = by.compare_ahead(ahead, len)
-        {
-            return Some(seen);
+        if let Some((key_at, len)) = self.page.key_place(layout, slot) {
+            let seen = match self.page.ahead_at(key_at) {
+                Some(ahead) => by.compare_ahead(ahead, len),
+                None => return Some(self.seen_at_end(key_at, len, by)),
+            };
+            if seen.is_some() {
+                return seen;
+            }
         }
         self.page.plain_record_in(layout, slot).map(|(key, _)| by.compare(key))
+    }
+
+    /// The same of a short key that begins at a place near the end of the page.
+    #[inline(never)]
+    fn seen_at_end(&self, at: usize, len: usize, by: &impl Probing) -> Ordering {
+        let ahead = self.page.ahead_at_end(at);
+        by.compare_ahead(&ahead, len).unwrap_or_else(|| by.compare(self.page.short_key(at, len)))
     }
 
     /// Runs a search, whose answer is not trusted to be one of the slots.

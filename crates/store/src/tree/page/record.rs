@@ -223,30 +223,43 @@ impl<'a> Page<'a> {
         None
     }
 
-    /// What a leaf of this layout has from where a key begins whose slot stands at an address, and
-    /// how long the key is, if its record has short lengths and the page does not end too soon.
+    /// Where the key begins whose slot stands at an address in a leaf of this layout, and how long
+    /// it is, if its record has short lengths.
     #[inline(always)]
-    pub(super) fn key_ahead(
-        self,
-        layout: Layout,
-        address: *const u8,
-    ) -> Option<(&'a [u8; AHEAD], usize)> {
+    pub(super) fn key_place(self, layout: Layout, address: *const u8) -> Option<(usize, usize)> {
         let slot_at = address as usize - self.base as usize;
-        let (at, len) = match layout {
+        match layout {
             Layout::Dense => {
                 let at = self.half(slot_at);
                 let both = self.half(at);
-                (both & 0x8080 == 0).then_some((at + 2, both & 0xFF))?
+                (both & 0x8080 == 0).then_some((at + 2, both & 0xFF))
             }
             Layout::Aligned => {
                 let (at, len, _) = short_parts(self.word(slot_at))?;
-                (at, len)
+                Some((at, len))
             }
-        };
-        if at + AHEAD > self.size {
-            return None;
         }
-        Some((self.slice(at, AHEAD).first_chunk()?, len))
+    }
+
+    /// What the page has from a place on, as much as a comparison is given ahead; `None` where it
+    /// ends before.
+    #[inline(always)]
+    pub(super) fn ahead_at(self, at: usize) -> Option<&'a [u8; AHEAD]> {
+        if at + AHEAD <= self.size { self.slice(at, AHEAD).first_chunk() } else { None }
+    }
+
+    /// The same where it ends before, with zeros after its end.
+    pub(super) fn ahead_at_end(self, at: usize) -> [u8; AHEAD] {
+        let mut ahead = [0; AHEAD];
+        let last = self.slice(at, self.size - at);
+        ahead[..last.len()].copy_from_slice(last);
+        ahead
+    }
+
+    /// The key that [`Page::key_place`] has found.
+    #[inline(always)]
+    pub(super) fn short_key(self, at: usize, len: usize) -> &'a [u8] {
+        self.slice(at, len)
     }
 
     #[inline(always)]
