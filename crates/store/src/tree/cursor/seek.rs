@@ -114,13 +114,42 @@ impl Cursor {
             return Ok(self.give(txn)?.map(|entry| (entry, seen)));
         }
         self.leave(State::Nowhere);
+        let order = &table.tree.form.keys;
         let seen = match self.seek_side(txn, table, key, Side::First, false)? {
             Some(true) => Ordering::Equal,
+            Some(false) if self.stand_on_equal_before(txn, order, key)? => Ordering::Equal,
             Some(false) => Ordering::Greater,
             None if self.path.depth == 0 => return Ok(None),
             None => self.stand_on_last(txn)?,
         };
         Ok(self.give(txn)?.map(|entry| (entry, seen)))
+    }
+
+    /// Where a search has ended at the beginning of a leaf, on an entry after the key: stands on the
+    /// last entry of the leaf before, if that is equal to the key. True if it does.
+    ///
+    /// A custom order may take the beginning of keys for equal to all keys that begin so. Then a
+    /// separator is equal as well, and the search has gone to the leaf after it, also where the
+    /// entry that the separator was made of is gone and another one that is equal stands before it.
+    fn stand_on_equal_before<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        order: &KeyOrder,
+        key: &[u8],
+    ) -> Result<bool> {
+        if self.slot > 0 || !matches!(order, KeyOrder::Custom(_)) {
+            return Ok(false);
+        }
+        let mut path = self.path;
+        let Some(page) = path.previous_leaf(txn.pages())? else { return Ok(false) };
+        let last = page.len() - 1;
+        let stored = search::key_bytes(txn.pages(), &page.leaf_record(last))?;
+        if order.compare_bytes(&stored, key).is_ne() {
+            return Ok(false);
+        }
+        self.path = path;
+        self.stand(txn, page, last, true);
+        Ok(true)
     }
 
     /// Stands on the last pair of the leaf where a search has ended, after all entries.
@@ -433,5 +462,46 @@ impl Cursor {
         self.stand(txn, page, place.slot, false);
         self.set_value(place.value);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Order, Store, TableOptions};
+
+    /// Keys of three bytes, of which a shorter one is equal to all that begin so.
+    fn by_front(a: &[u8], b: &[u8]) -> Ordering {
+        let len = a.len().min(b.len());
+        a[..len].cmp(&b[..len])
+    }
+
+    #[test]
+    fn a_beginning_is_found_on_either_side_of_a_separator() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path().join("store")).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        let options = TableOptions::new().order(Order::custom("front", by_front));
+        let table = txn.create_table("t", &options).unwrap();
+        let key = |i: u16, last: u8| [i.to_be_bytes()[0], i.to_be_bytes()[1], last];
+        let count = 3000;
+        (0..count).for_each(|i| txn.put(table, &key(i, 100), b"value").unwrap());
+        // Separators stay what they are, and entries come to their other side.
+        for last in [50, 150] {
+            for i in 0..count {
+                let mut cursor = txn.cursor(table).unwrap();
+                cursor.seek_beside(&txn, &i.to_be_bytes()).unwrap();
+                assert!(cursor.delete(&mut txn).unwrap());
+                txn.put(table, &key(i, last), b"value").unwrap();
+            }
+            let mut cursor = txn.cursor(table).unwrap();
+            for step in [1, 7, 1013] {
+                for i in (0..count).map(|i| (u32::from(i) * step % u32::from(count)) as u16) {
+                    let (entry, seen) =
+                        cursor.seek_beside(&txn, &i.to_be_bytes()).unwrap().unwrap();
+                    assert_eq!((entry.key.to_vec(), seen), (key(i, last).into(), Ordering::Equal));
+                }
+            }
+        }
     }
 }
