@@ -125,8 +125,8 @@ impl Cursor {
         Ok(self.give(txn)?.map(|entry| (entry, seen)))
     }
 
-    /// Where a search has ended at the beginning of a leaf, on an entry after the key: stands on the
-    /// last entry of the leaf before, if that is equal to the key. True if it does.
+    /// Where a search has ended at the beginning of a leaf, on an entry after the key: stands on
+    /// the last entry of the leaf before, if that is equal to the key. True if it does.
     ///
     /// A custom order may take the beginning of keys for equal to all keys that begin so. Then a
     /// separator is equal as well, and the search has gone to the leaf after it, also where the
