@@ -126,6 +126,7 @@ fn show_passing<const BACK: bool, const IS_INDEX: bool>(
     passing.fill(&mut (is_complete, Front::NONE), rows, show_one::<IS_INDEX>)
 }
 
+/// Shows one of them. It is inlined into each of the loops of [`Passing::fill`].
 #[inline(always)]
 fn show_one<const IS_INDEX: bool>(
     (is_complete, front): &mut (bool, Front),
