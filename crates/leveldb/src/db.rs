@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::batch::{self, Op};
-use crate::engine::{self, Engine, LEVELS, Place, Snapshot};
+use crate::engine::{Engine, LEVELS, Place, Snapshot};
 use crate::folder::{self, Content, Current, LOCK};
 use crate::lock::FileLock;
 use crate::options::{Comparator, Kind, Log, Options};
+use crate::repair;
 use crate::status::{Code, Result, Status};
 
 /// A database. Iterators and snapshots may outlive it; the lock on its folder goes with it.
@@ -29,6 +30,7 @@ impl Db {
         // What is wrong shows when the lock is taken.
         let _ = fs::create_dir(&folder);
         let lock = FileLock::take(&folder.join(LOCK))?;
+        repair::settle(&folder)?;
         let engine = match folder::content(&folder)? {
             Content::Ours(current) => open(&folder, &current, options)?,
             Content::Nothing if !options.create => {
@@ -170,7 +172,7 @@ fn refused(folder: &Path, reason: &str) -> Status {
     Status::invalid(format!("{}: {reason}", folder.display()))
 }
 
-fn current(kind: Kind, comparator: &Comparator) -> Current {
+pub(crate) fn current(kind: Kind, comparator: &Comparator) -> Current {
     Current { kind, comparator: folder::escaped(&comparator.name) }
 }
 
@@ -187,7 +189,7 @@ fn open(folder: &Path, current: &Current, options: &Options) -> Result<Engine> {
     Engine::open(current.kind, folder, options)
 }
 
-fn create(folder: &Path, options: &Options) -> Result<Engine> {
+pub(crate) fn create(folder: &Path, options: &Options) -> Result<Engine> {
     let kind = options.kind().map_err(Status::invalid)?;
     current(kind, &options.comparator).announce(folder)?;
     let engine = Engine::create(kind, folder, options)?;
@@ -196,7 +198,7 @@ fn create(folder: &Path, options: &Options) -> Result<Engine> {
 }
 
 /// The log of a database whose program has none.
-fn log_in(folder: &Path) -> Arc<Log> {
+pub(crate) fn log_in(folder: &Path) -> Arc<Log> {
     let file = Mutex::new(folder::new_log(folder));
     Arc::new(move |line: &str| {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,31 +228,6 @@ pub(crate) fn destroy(name: &[u8]) -> Result<()> {
     drop(lock);
     // Other files may be in it.
     let _ = fs::remove_dir(&folder);
-    Ok(())
-}
-
-/// Brings what can be read over to new files, and makes `CURRENT` anew. Where there is nothing, an
-/// empty database is made.
-pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
-    let folder = folder::path_of(name)?;
-    // What is wrong shows when the lock is taken.
-    let _ = fs::create_dir(&folder);
-    let _lock = FileLock::take(&folder.join(LOCK))?;
-    let Some(kind) = folder::engine_of(&folder)? else {
-        return create(&folder, options).map(drop);
-    };
-    if !engine::fits(kind, &options.comparator) {
-        return Err(Status::invalid("the comparator is not the one of this database"));
-    }
-    let losses = engine::salvage(kind, &folder)?;
-    let there = match folder::content(&folder) {
-        Ok(Content::Ours(there)) => there,
-        _ => current(kind, &options.comparator),
-    };
-    there.replace(&folder)?;
-    let log = options.log.clone().unwrap_or_else(|| log_in(&folder));
-    log(&format!("repaired: {} losses", losses.len()));
-    losses.iter().for_each(|loss| log(loss));
     Ok(())
 }
 

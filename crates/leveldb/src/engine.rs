@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::batch::Op;
-use crate::options::{Comparator, Kind, Options};
-use crate::status::Result;
+use crate::options::{Kind, Options};
+use crate::status::{Result, Status};
 
 mod flusher;
 mod lsm;
@@ -181,18 +181,24 @@ impl Engine {
     }
 }
 
-/// Brings what can still be read of an engine's files over to new ones, which take their place.
-/// Says what is lost.
-pub(crate) fn salvage(kind: Kind, folder: &Path) -> Result<Vec<String>> {
-    match kind {
-        Kind::Tree => tree::salvage(folder),
-        Kind::Lsm => lsm::salvage(folder),
+/// Brings what can still be read of an engine's files in one folder over to another one, where it
+/// is durable afterwards. Says what is lost.
+///
+/// # Errors
+/// If the files are of another order than the options' comparator, besides those of the system.
+pub(crate) fn salvage(
+    kind: Kind,
+    old: &Path,
+    new: &Path,
+    options: &Options,
+) -> Result<Vec<String>> {
+    match (kind, &options.comparator.compare) {
+        (Kind::Tree, _) => tree::salvage(old, new, options),
+        (Kind::Lsm, None) => lsm::salvage(old, new),
+        (Kind::Lsm, Some(_)) => {
+            Err(Status::invalid("the comparator is not the one of this database"))
+        }
     }
-}
-
-/// Whether an engine's files can be opened in the order of a comparator.
-pub(crate) fn fits(kind: Kind, comparator: &Comparator) -> bool {
-    kind == Kind::Tree || comparator.compare.is_none()
 }
 
 impl Snapshot {

@@ -27,8 +27,10 @@ pub(crate) const TREE: [&str; 2] = ["data.hdg", "lock.hdg"];
 const MAGIC: &str = "hedgerow leveldb 1";
 /// What a program's log is called, and the one before it.
 const LOGS: [&str; 2] = ["LOG", "LOG.old"];
-/// The salvaged copy of an engine's files, until it takes their place.
+/// The folder of what a repair has brought over, until it takes the place of the engine's files.
 pub(crate) const SALVAGED: &str = "salvaged";
+/// The folder of the engine's files whose place that took.
+pub(crate) const REPLACED: &str = "replaced";
 
 /// What `CURRENT` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +97,12 @@ fn rename(folder: &Path, from: &str) -> Result<()> {
     let path = folder.join(CURRENT);
     let renamed = fs::rename(folder.join(from), &path);
     renamed.map_err(|error| Status::io(&path, &error))?;
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| Status::io(folder, &error))
+    sync(folder).map_err(|error| Status::io(folder, &error))
+}
+
+/// Makes durable which names stand in a folder.
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 /// Says what a folder is.
@@ -131,7 +137,7 @@ fn without_current(folder: &Path) -> Result<Content> {
         return Ok(Content::Nothing);
     }
     if names.iter().any(|name| name == CURRENT_NEW) {
-        // Its making was cut off before anybody could write to it.
+        // Its making was cut off before anybody could write to it, or its removal was.
         remove_engine(folder).map_err(|error| Status::io(folder, &error))?;
         return Ok(Content::Nothing);
     }
@@ -181,15 +187,16 @@ pub(crate) fn engine_of(folder: &Path) -> Result<Option<Kind>> {
 
 /// Removes a file that may not be there.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
+    without_missing(fs::remove_file(path))
 }
 
 /// Removes a folder that may not be there, with what is in it.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+    without_missing(fs::remove_dir_all(path))
+}
+
+fn without_missing(done: io::Result<()>) -> io::Result<()> {
+    match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
@@ -197,17 +204,17 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
 
 fn remove_engine(folder: &Path) -> io::Result<()> {
     TREE.iter().try_for_each(|name| remove(&folder.join(name)))?;
-    remove_folder(&folder.join(LSM))
+    [LSM, SALVAGED, REPLACED].iter().try_for_each(|name| remove_folder(&folder.join(name)))
 }
 
-/// Removes the files of a database, its lock last. The caller has the lock.
+/// Removes the files of a database, its lock last. The caller has the lock. If this is cut off,
+/// what remains is that of a database whose making was.
 pub(crate) fn destroy(folder: &Path) -> Result<()> {
-    let removed = remove(&folder.join(CURRENT))
+    let removed = without_missing(fs::rename(folder.join(CURRENT), folder.join(CURRENT_NEW)))
         .and_then(|()| remove_engine(folder))
-        .and_then(|()| remove_folder(&folder.join(SALVAGED)))
         .and_then(|()| LOGS.iter().try_for_each(|name| remove(&folder.join(name))))
-        .and_then(|()| remove(&folder.join(CURRENT_NEW)))
         .and_then(|()| remove(&folder.join(CURRENT_REPAIRED)))
+        .and_then(|()| remove(&folder.join(CURRENT_NEW)))
         .and_then(|()| remove(&folder.join(LOCK)));
     removed.map_err(|error| Status::io(folder, &error))
 }

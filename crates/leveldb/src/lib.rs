@@ -5,7 +5,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `db` | an open database: opening, reading, writing, properties, repair |
+//! | `db` | an open database: opening, reading, writing, properties |
+//! | `repair` | new files in the place of damaged ones |
 //! | `engine` | the engine of a database, tree or lsm, as one enum: snapshots, places, batches |
 //! | `folder` | what is in a database's folder: `CURRENT`, `LOCK`, foreign files |
 //! | `lock` | the lock on a file, against other processes and within this one |
@@ -22,4 +23,5 @@ mod ffi;
 mod folder;
 mod lock;
 mod options;
+mod repair;
 mod status;

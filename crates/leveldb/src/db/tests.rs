@@ -147,27 +147,6 @@ fn refusals_are_worded_as_leveldb_words_them() {
 }
 
 #[test]
-fn a_database_is_repaired_and_its_lost_current_made_anew() {
-    for kind in [Kind::Tree, Kind::Lsm] {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("db");
-        // What is not there is made, as LevelDB does.
-        repair(name(&path), &options(kind)).unwrap();
-        let db = Db::open(name(&path), &options(kind)).unwrap();
-        db.write_batch(&put(b"key", b"value"), true).unwrap();
-        assert!(repair(name(&path), &options(kind)).unwrap_err().message.contains("already held"));
-        drop(db);
-        fs::remove_file(path.join(folder::CURRENT)).unwrap();
-        let refusal = Db::open(name(&path), &options(kind)).map(drop).unwrap_err();
-        assert_eq!(refusal.code, Code::Corruption);
-        repair(name(&path), &Options::default()).unwrap();
-        let db = Db::open(name(&path), &Options::default()).unwrap();
-        assert_eq!(get(&db, None, b"key").as_deref(), Some(&b"value"[..]));
-        assert_eq!(db.kind(), kind);
-    }
-}
-
-#[test]
 fn properties_are_those_of_leveldb_and_no_others() {
     for kind in [Kind::Tree, Kind::Lsm] {
         let home = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
 //! A database on the log-structured engine: one keyspace of one store, in a folder of its own.
 
-use std::fs;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -10,9 +9,9 @@ use hedgerow::lsm::{Batch, Cursor, Db, Keyspace, KeyspaceOptions, Loss, Readable
 use super::flusher::{DELAY, Flusher};
 use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
-use crate::folder::{LSM, SALVAGED, remove_folder};
+use crate::folder::LSM;
 use crate::options::Options;
-use crate::status::{Result, Status};
+use crate::status::Result;
 
 /// An open store.
 pub(crate) struct Lsm {
@@ -167,18 +166,32 @@ impl Place {
 }
 
 /// See [`super::salvage`].
-pub(crate) fn salvage(folder: &Path) -> Result<Vec<String>> {
-    let (old, new) = (folder.join(LSM), folder.join(SALVAGED));
-    let io = |error: std::io::Error| Status::io(&new, &error);
-    remove_folder(&new).map_err(io)?;
-    let report = hedgerow::lsm::Options::new().salvage(&old, &new, &mut |_, _| Ok(()))?;
-    remove_folder(&old).and_then(|()| fs::rename(&new, &old)).map_err(io)?;
-    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(io)?;
+pub(super) fn salvage(old: &Path, new: &Path) -> Result<Vec<String>> {
+    let (old, new) = (old.join(LSM), new.join(LSM));
+    let report = hedgerow::lsm::Options::new().salvage(old, &new, &mut |_, _| Ok(()))?;
+    let db = hedgerow::lsm::Options::new().open(&new)?;
+    adopt(&db)?;
+    db.close()?;
     let in_words = |loss: &Loss| {
         let count = loss.count.map_or("some".to_owned(), |count| count.to_string());
         let place = format!("{} at byte {}", loss.path.display(), loss.offset);
         format!("{count} entries are lost: {place}: {}", loss.reason)
     };
     Ok(report.losses.iter().map(in_words).collect())
+}
+
+/// Entries whose keyspace is not known any more can only be those of the one that there is.
+fn adopt(db: &Db) -> Result<()> {
+    let keyspace = db.keyspace(NAME, KeyspaceOptions::default())?;
+    for name in db.keyspaces()?.iter().filter(|name| *name != NAME.as_bytes()) {
+        let Some(found) = db.find_keyspace(name)? else { continue };
+        for entry in db.range(&found, ..)? {
+            let (key, value) = entry?;
+            if db.get(&keyspace, &key)?.is_none() {
+                db.put(&keyspace, &key, &value)?;
+            }
+        }
+        db.drop_keyspace(name)?;
+    }
+    Ok(())
 }

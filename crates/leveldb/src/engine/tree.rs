@@ -17,7 +17,7 @@ use hedgerow::tree::{
 use super::flusher::{DELAY, Flusher};
 use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
-use crate::folder::{SALVAGED, TREE, remove, remove_folder};
+use crate::folder::TREE;
 use crate::options::Options;
 use crate::status::{Result, Status};
 
@@ -75,6 +75,21 @@ impl Tree {
         // A table of another order is refused now.
         tree.view()?;
         Ok(tree)
+    }
+
+    /// A table whose name is not known any more can only be the one that there is. Where there is
+    /// none, it is made.
+    fn adopt(&self) -> Result<()> {
+        self.store.write(|txn| {
+            let names: Vec<_> = txn.tables()?.into_iter().map(|info| info.name).collect();
+            match names.as_slice() {
+                names if names.iter().any(|name| name == NAME.as_bytes()) => Ok(()),
+                [one] => txn.rename_table(one, NAME),
+                _ => txn.create_table(NAME, &self.table).map(drop),
+            }
+        })?;
+        // A table of another order is refused.
+        self.view().map(drop)
     }
 
     pub(super) fn new(store: Store, options: &Options) -> Self {
@@ -281,16 +296,13 @@ impl Place {
 }
 
 /// See [`super::salvage`].
-pub(crate) fn salvage(folder: &Path) -> Result<Vec<String>> {
-    let [data, lock] = TREE.map(|name| folder.join(name));
-    let new = folder.join(SALVAGED);
-    let io = |error: std::io::Error| Status::io(&new, &error);
-    remove_folder(&new).and_then(|()| fs::create_dir(&new)).map_err(io)?;
-    let copy = new.join(TREE[0]);
-    let report = Store::salvage(&data, &copy, &Interrupt::default(), &mut |_, _| {})?;
-    remove(&lock).and_then(|()| fs::rename(&copy, &data)).map_err(io)?;
-    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    synced.and_then(|()| remove_folder(&new)).map_err(io)?;
+pub(super) fn salvage(old: &Path, new: &Path, options: &Options) -> Result<Vec<String>> {
+    let (old, new) = (old.join(TREE[0]), new.join(TREE[0]));
+    let report = Store::salvage(&old, &new, &Interrupt::default(), &mut |_, _| {})?;
+    let tree = Tree::new(Store::builder().open(&new)?, options);
+    tree.adopt()?;
+    let like_old = fs::metadata(&old).and_then(|old| fs::set_permissions(&new, old.permissions()));
+    like_old.map_err(|error| Status::io(&new, &error))?;
     let in_words = |loss: &Loss| {
         let count = loss.entries.map_or("some".to_owned(), |count| count.to_string());
         let key = |key: &Option<Vec<u8>>| match key {

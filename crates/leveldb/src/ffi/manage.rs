@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use super::{guard, text, thing};
 use crate::db;
 use crate::options::Options;
+use crate::repair;
 
 /// Removes a database: only files of this library.
 ///
@@ -34,6 +35,6 @@ unsafe extern "C" fn leveldb_repair_db(
 ) {
     // SAFETY: promises 1, 2 and 4.
     unsafe {
-        guard(errptr, || db::repair(text(name), thing(options, "options")?));
+        guard(errptr, || repair::repair(text(name), thing(options, "options")?));
     }
 }

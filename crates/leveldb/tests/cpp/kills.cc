@@ -1,6 +1,6 @@
 // Writes batches that carry a number, until it is killed, and prints each number once its batch was
-// written; or checks what is there, and prints the number: every batch up to it must be there as a
-// whole, and nothing of a later one.
+// written; or repairs the database again and again, until it is killed; or checks what is there,
+// and prints the number: every batch up to it must be there as a whole, and nothing of a later one.
 
 #include <unistd.h>
 
@@ -72,6 +72,10 @@ long Check(DB* db) {
 int main(int, char** arguments) {
   Options options;
   options.create_if_missing = true;
+  while (arguments[1] == std::string("repair")) {
+    const Status status = RepairDB("db", options);
+    if (!status.ok()) Fail(status.ToString());
+  }
   DB* db = nullptr;
   const Status status = DB::Open(options, "db", &db);
   if (!status.ok()) Fail(status.ToString());

@@ -37,8 +37,8 @@ fn threads_see_whole_batches() {
     }
 }
 
-/// A program is killed while it writes, again and again: what it was told is written is there, and
-/// batches are whole. `LEVELDB_KILLS` says how often.
+/// A program is killed while it writes, and another one while it repairs, again and again: what was
+/// told to be written is there, and batches are whole. `LEVELDB_KILLS` says how often.
 #[test]
 fn killed_programs_leave_whole_batches() {
     let kills = std::env::var("LEVELDB_KILLS").ok().and_then(|kills| kills.parse().ok());
@@ -61,6 +61,10 @@ fn killed_programs_leave_whole_batches() {
             let mut told = String::new();
             child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
             child.wait().unwrap();
+            let mut child = command("repair").spawn().unwrap();
+            std::thread::sleep(Duration::from_micros(4_000 + kill * 3_701 % 60_000));
+            child.kill().unwrap();
+            assert_eq!(child.wait().unwrap().code(), None, "{engine}: a repair ended");
             let whole_lines = told.rsplit_once('\n').map_or("", |(lines, _)| lines);
             let told = whole_lines.lines().last().and_then(|number| number.parse::<u64>().ok());
             let found = String::from_utf8(succeed(&mut command("check")).stdout).unwrap();
