@@ -56,16 +56,19 @@ use moved::Index;
 
 /// Records begin at multiples of this, so that writing one never touches a sector of another.
 pub(crate) const RECORD_ALIGN: u64 = 4096;
-/// The ring is this part of the store, within bounds.
+/// The ring is this part of the store, and of the size that the store may have, within bounds.
 const RING_PART: u64 = 16;
-pub(crate) const RING_BYTES_MIN: u64 = 512 << 10;
-/// ... and a multiple of this, which is one of every page size.
-const RING_UNIT: u64 = 64 << 10;
+/// A small store has a short ring: the commit that finds it full flushes what a checkpoint would,
+/// and that is little.
+const SMALL_STORE_BYTES: u64 = 4 << 20;
+/// Half of a ring of at least this length is enough for a checkpoint behind the writers.
+pub(crate) const LONG_RING_BYTES: u64 = 512 << 10;
 const RING_BYTES_MAX: u64 = 64 << 20;
-/// No ring is made before this many commits of this process would have gained by it, ...
+/// A ring is a multiple of this, which is one of every page size.
+const RING_UNIT: u64 = 64 << 10;
+/// No ring is made before this many commits of this process would have gained by it, nor for a
+/// store that is shorter than the shortest ring.
 const GAINED_MIN: u32 = 32;
-/// ... nor for a store of fewer bytes.
-const STORE_BYTES_MIN: u64 = 4 << 20;
 /// A commit of more pages, or of more bytes in long values, flushes its pages.
 const PAGES_MAX: usize = 4096;
 const EXTENT_BYTES_MAX: usize = 64 << 10;
@@ -382,7 +385,7 @@ pub(crate) fn is_half_full(store: &Inner, place: &LogPlace) -> bool {
     let ring = place.ring_bytes(store.pages.page_size() as u64);
     let known = locked(&store.hints.log).durable;
     let first = known.and_then(|(_, durable)| Some(durable?.at));
-    first.is_none_or(|first| place.at - first.min(place.at) > ring / 2)
+    ring >= LONG_RING_BYTES && first.is_none_or(|first| place.at - first.min(place.at) > ring / 2)
 }
 
 /// The place in the meta record of the durable commit.
@@ -455,22 +458,27 @@ fn wanted_pages(store: &Inner, state: &WriteState, old: Option<LogPlace>) -> Opt
     let page_size = state.pages.page_size() as u64;
     let gained = locked(&store.hints.log).gained;
     let least = if store.options.log_size.is_some() { 1 } else { GAINED_MIN };
-    let wanted = wanted_bytes(store.options.log_size, u64::from(state.pages.base.end) * page_size);
+    let bytes = u64::from(state.pages.base.end) * page_size;
+    let wanted = wanted_bytes(store.options.log_size, bytes, state.pages.space.max_size);
     let has = old.map_or(0, |place| place.ring_bytes(page_size));
     let is_due = gained >= least && wanted > 0 && 2 * has <= wanted;
     is_due.then_some((wanted / page_size) as u32)
 }
 
 /// How long the ring of a store should be: what was asked for, or a part of the store.
-fn wanted_bytes(asked: Option<u64>, store_bytes: u64) -> u64 {
-    match asked {
-        Some(bytes) => bytes - bytes % RING_UNIT,
-        None if store_bytes < STORE_BYTES_MIN => 0,
-        None => {
-            let part = (store_bytes / RING_PART).clamp(RING_BYTES_MIN, RING_BYTES_MAX);
-            part.next_power_of_two()
-        }
+fn wanted_bytes(asked: Option<u64>, store_bytes: u64, max_size: Option<u64>) -> u64 {
+    if let Some(bytes) = asked {
+        return bytes - bytes % RING_UNIT;
     }
+    let part = store_bytes / RING_PART;
+    if store_bytes >= SMALL_STORE_BYTES {
+        return part.clamp(LONG_RING_BYTES, RING_BYTES_MAX).next_power_of_two();
+    }
+    let has_room = max_size.is_none_or(|most| RING_UNIT < most / RING_PART);
+    if store_bytes < RING_UNIT || !has_room {
+        return 0;
+    }
+    part.max(RING_UNIT).next_power_of_two()
 }
 
 /// Writes the ring once, so that writing records changes no more than bytes on the disk.

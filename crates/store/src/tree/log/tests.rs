@@ -28,6 +28,32 @@ fn a_record_stands_in_one_piece_before_what_must_stay() {
 }
 
 #[test]
+fn a_ring_is_as_long_as_the_store_and_its_limit_allow() {
+    const KIB: u64 = 1 << 10;
+    let wanted = |store: u64, most: Option<u64>| {
+        wanted_bytes(None, store * KIB, most.map(|most| most * KIB)) / KIB
+    };
+    let rings = [
+        (32, 0),
+        (63, 0),
+        (64, 64),
+        (1_024, 64),
+        (1_088, 128),
+        (4_095, 256),
+        (4_096, 512),
+        (16_384, 1_024),
+        (1 << 21, 65_536),
+    ];
+    for (store, ring) in rings {
+        assert_eq!(wanted(store, None), ring, "{store} KiB");
+    }
+    // Where the store may not become large, it has no ring before that is a small part of it.
+    assert_eq!([1_024, 1_025].map(|most| wanted(500, Some(most))), [0, 64]);
+    assert_eq!(wanted(5_000, Some(6_000)), 512);
+    assert_eq!(wanted_bytes(Some(200 * KIB), 0, Some(KIB)), 192 * KIB);
+}
+
+#[test]
 fn a_record_that_would_be_too_long_is_given_up() {
     let mut number = 1_u64;
     let mut next = || {
@@ -120,6 +146,41 @@ fn durable_commits_in_the_log_survive_a_power_cut() {
         assert_eq!(last(&after, 256 << 10), 60);
         assert_eq!(last(&after, 0), 60, "opened once more");
         assert_eq!(last(&disk, 0), 60, "closed");
+    }
+}
+
+/// In a short ring no checkpoint is made while commits follow each other: each that finds it full
+/// flushes.
+#[test]
+fn a_small_store_has_a_short_ring() {
+    for (seed, mode) in (0..).zip(CrashMode::ALL) {
+        let disk = SimSystem::new(seed, Config::default());
+        let builder = Store::builder().system(Arc::new(disk.clone()));
+        let store = builder.create("/disk/store").unwrap();
+        store.write(|txn| txn.create_table("t", &TableOptions::new()).map(drop)).unwrap();
+        let put = |key: &[u8]| store.write(|txn| txn.put(txn.table("t")?, key, &[7; 500])).unwrap();
+        put(b"key");
+        let reopened = |disk: &SimSystem| {
+            let store =
+                Store::builder().system(Arc::new(disk.clone())).open("/disk/store").unwrap();
+            assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+            let txn = store.begin_read().unwrap();
+            txn.count(txn.table("t").unwrap()).unwrap().keys
+        };
+        let (mut in_log, mut flushed) = (0, 0);
+        for number in 0..150_u32 {
+            put(&number.to_be_bytes());
+            let is_ring = store.inner.newest().unwrap().meta.log.is_some();
+            in_log += u32::from(logged(&store));
+            flushed += u32::from(is_ring && !logged(&store));
+            if number % 11 == 0 {
+                let after = disk.crash(seed * 1_000 + u64::from(number), mode);
+                assert_eq!(reopened(&after), u64::from(number) + 2, "seed {seed}, {mode:?}");
+            }
+        }
+        let ring = store.inner.newest().unwrap().meta.log.unwrap().ring_bytes(4096);
+        assert_eq!(ring, RING_UNIT);
+        assert!(in_log > 60 && (3..30).contains(&flushed), "{in_log}, {flushed}");
     }
 }
 
