@@ -61,7 +61,8 @@ pub enum Error {
     },
     /// The store was opened read-only, or the transaction is.
     ReadOnly,
-    /// The store reached the maximum size it was given.
+    /// The store reached the maximum size it was given, or the end of the address space that this
+    /// process has for it ([`Builder::map`](crate::tree::Builder::map)).
     StoreFull {
         /// The limit in bytes.
         max_size: u64,

@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
@@ -24,6 +24,19 @@ const RESERVE_MIN: u64 = 1 << 30;
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(not(target_pointer_width = "64"))]
 const RESERVE_MIN: u64 = 64 << 20;
+
+/// The files that are mapped with address space to grow share about this much of it, so that a
+/// process may have thousands of them open, and space for everything else.
+#[cfg(target_pointer_width = "64")]
+const SHARED_BYTES: u64 = 8 << 40;
+/// The files that are mapped with address space to grow share about this much of it.
+#[cfg(not(target_pointer_width = "64"))]
+const SHARED_BYTES: u64 = 1 << 30;
+/// A file of a process that has many may grow at least to this many times its length.
+const GROWS: u64 = 8;
+
+/// How many files are mapped with address space to grow.
+static GROWING: AtomicU64 = AtomicU64::new(0);
 
 /// Asks the system to use large pages for this memory, where it has them. It may refuse.
 #[cfg(target_os = "linux")]
@@ -208,6 +221,43 @@ impl Paging for Private {
     }
 }
 
+/// A map with address space to grow.
+struct Growing(Arc<dyn Paging>);
+
+impl Growing {
+    /// How much of `asked` bytes of address space another such map gets, of a file that has `len`:
+    /// the more there are, the less.
+    fn part(asked: u64, len: u64) -> u64 {
+        let part = SHARED_BYTES / (1 + GROWING.load(Relaxed));
+        part.max(len.saturating_mul(GROWS)).max(RESERVE_MIN).min(asked)
+    }
+
+    fn new(map: Arc<dyn Paging>) -> Self {
+        GROWING.fetch_add(1, Relaxed);
+        Self(map)
+    }
+}
+
+impl Paging for Growing {
+    fn expect_random(&self) {
+        self.0.expect_random();
+    }
+
+    fn read_ahead(&self, offset: u64, len: u64) {
+        self.0.read_ahead(offset, len);
+    }
+
+    fn show_file(&self, offset: u64, len: u64) {
+        self.0.show_file(offset, len);
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        GROWING.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the range was granted to this region alone, and every reference into it was made
@@ -355,9 +405,10 @@ fn map(
     Ok((region.base().cast_const(), Arc::new(region)))
 }
 
-/// Maps a data file of `file_len` bytes under `reserve` bytes of address space, or the
-/// largest half, quarter, ... of it that the system grants. `None` if that is too little to be of
-/// use, or less than the file. With 0 bytes, the file as long as it is.
+/// Maps a data file of `file_len` bytes under `reserve` bytes of address space, less where the
+/// process has many such maps, or the largest half, quarter, ... of that which the system grants.
+/// `None` if that is too little to be of use, or less than the file. With 0 bytes, the file as long
+/// as it is.
 pub(super) fn reserve(
     file: BorrowedFd<'_>,
     file_len: u64,
@@ -368,11 +419,17 @@ pub(super) fn reserve(
     let largest = (usize::MAX / 2) as u64;
     let (mut len, least) = match reserve {
         0 => (file_len.next_multiple_of(page), 1),
-        _ => (reserve.min(largest) / page * page, RESERVE_MIN),
+        _ => (Growing::part(reserve.min(largest), file_len) / page * page, RESERVE_MIN),
     };
     while len >= least && len >= file_len && len <= largest {
         match map(file, len as usize, access) {
-            Ok((base, owner)) => return Ok(Some(Map { base, reserved: len, owner })),
+            Ok((base, owner)) if reserve == 0 => {
+                return Ok(Some(Map { base, reserved: len, owner }));
+            }
+            Ok((base, owner)) => {
+                let owner = Arc::new(Growing::new(owner));
+                return Ok(Some(Map { base, reserved: len, owner }));
+            }
             // A file system without maps.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
             Err(error) if is_too_long(&error) => len = len / 2 / page * page,
@@ -435,6 +492,20 @@ mod tests {
         if let Some(map) = reserve(file.as_fd(), 0, asked, Access::Read).unwrap() {
             assert!(map.reserved < asked && map.reserved >= RESERVE_MIN);
         }
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn thousands_of_maps_leave_address_space_to_others() {
+        const ASKED: u64 = 1 << 40;
+        let file = tempfile::tempfile().unwrap();
+        let map = |len| reserve(file.as_fd(), len, ASKED, Access::Read).unwrap().unwrap();
+        let maps: Vec<Map> = (0..3_000).map(|_| map(0)).collect();
+        let least = maps.iter().map(|map| map.reserved).min().unwrap();
+        let all: u64 = maps.iter().map(|map| map.reserved).sum();
+        assert!(least >= RESERVE_MIN && all < 64 << 40, "{least} {all}");
+        assert!(map(30 << 30).reserved >= 240 << 30, "a long file may grow on");
+        assert!(Region::memory(16 << 30).is_ok());
     }
 
     #[test]

@@ -26,7 +26,8 @@ use crate::{Error, Result};
 
 /// How often a lock file is replaced before somebody is told that the place is in use.
 const LOCK_TRIES: usize = 8;
-/// How much address space is reserved: the file grows inside it without a new map.
+/// How much address space is reserved, less if many stores are open: the file grows inside it
+/// without a new map.
 const RESERVE_BYTES: u64 = 1 << 40;
 
 /// The names of data file and lock file in the folder of a store: those of this library, and those

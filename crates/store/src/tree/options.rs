@@ -296,6 +296,11 @@ impl Builder {
 
     /// Reads through a memory map (the default), or by positioned reads where address space is
     /// short.
+    ///
+    /// A store that is mapped can grow to 1 TiB as long as it is open. A process that has more than
+    /// eight open gives each less, so that thousands of them fit: 8 TiB over their number, but at
+    /// least 1 GiB, and eight times the length of the file. One that has reached that can grow on
+    /// when it is opened again.
     pub fn map(mut self, yes: bool) -> Self {
         self.map = yes;
         self

@@ -245,8 +245,8 @@ impl Inner {
         if newest.meta.end <= self.pages.max_pages() {
             return Ok(newest);
         }
-        let reason = "it has grown beyond the address space that was reserved for it; open it with \
-                      `map(false)`";
+        let reason = "it has grown beyond the address space that this process has for it; open it \
+                      again, or with `map(false)`";
         Err(Error::Unsupported { path: self.pages.path.clone(), reason: reason.into() })
     }
 
