@@ -44,6 +44,7 @@ impl Inner {
     /// What is committed now, as files. All of it is on stable storage: what a backup has of the
     /// log, the log has, whatever happens; else it might get other groups of the same length there.
     pub(crate) fn moment(&self) -> Result<Moment> {
+        self.check_process()?;
         let mut writer = self.writer();
         self.flush_log(&mut writer)?;
         self.seal_ended()?;
