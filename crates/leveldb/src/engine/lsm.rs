@@ -85,13 +85,14 @@ impl Lsm {
         Ok(Place { cursor, value: None })
     }
 
+    /// The part of all bytes, in files and in memory, that the part of the entries takes.
     pub(crate) fn bytes_between(&self, from: &[u8], to: &[u8]) -> Result<u64> {
-        let stat = self.db.stat();
-        let entries: u64 = stat.levels.iter().map(|level| level.entries).sum();
+        let all = self.db.estimate_count(&self.keyspace, ..)?;
         let keys = (Bound::Included(from), Bound::Excluded(to));
-        let part = self.db.estimate_count(&self.keyspace, keys)?.min(entries);
-        let bytes = stat.table_bytes() + stat.live_segment_bytes;
-        Ok((u128::from(bytes) * u128::from(part) / u128::from(entries.max(1))) as u64)
+        let part = self.db.estimate_count(&self.keyspace, keys)?.min(all);
+        let stat = self.db.stat();
+        let bytes = stat.table_bytes() + stat.live_segment_bytes + stat.unsorted_bytes;
+        Ok((u128::from(bytes) * u128::from(part) / u128::from(all.max(1))) as u64)
     }
 
     /// A part of the keys is written to tables, and merged in the background as it is anyway.

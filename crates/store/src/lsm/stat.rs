@@ -118,6 +118,8 @@ pub struct DbStat {
     pub live_segment_bytes: u64,
     /// Of these, bytes of the segments that hold what no table does yet.
     pub log_bytes: u64,
+    /// About how many bytes of entries, with separated values, are in memory and the log only.
+    pub unsorted_bytes: u64,
     /// The memory that it takes.
     pub memory: MemoryStat,
     /// What was read since it was opened.
@@ -227,6 +229,7 @@ pub(crate) fn of_view(view: &View) -> DbStat {
     }
     stat.pins = version.pins.iter().map(Pin::new).collect();
     stat.log_bytes = version.log().map(Segment::bytes).sum();
+    stat.unsorted_bytes = current.buffers().map(|buffer| buffer.data_bytes()).sum();
     let memtables = current.buffers().map(|buffer| buffer.memory() as u64).sum();
     stat.memory = memory(version.directory(), memtables);
     stat.reads = reads(version.directory());
