@@ -146,6 +146,36 @@ fn refusals_are_worded_as_leveldb_words_them() {
     assert!(db.approximate_size(b"b", b"a") > 0 && db.approximate_size(b"a", b"b") == 0);
 }
 
+/// A database and its copy, as those of LevelDB, can be read by whom the mask of the process lets.
+#[test]
+fn files_have_the_permissions_of_leveldbs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn look(path: &Path, kind: Kind) {
+        for entry in fs::read_dir(path).unwrap() {
+            let (path, meta) =
+                entry.map(|entry| (entry.path(), entry.metadata().unwrap())).unwrap();
+            let wanted = if meta.is_dir() { 0o755 } else { 0o644 };
+            assert_eq!(meta.permissions().mode() & 0o777, wanted, "{kind:?}: {path:?}");
+            if meta.is_dir() {
+                look(&path, kind);
+            }
+        }
+    }
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let home = tempfile::tempdir().unwrap();
+        let (path, copy) = (home.path().join("db"), home.path().join("copy"));
+        for _ in 0..2 {
+            let db = Db::open(name(&path), &options(kind)).unwrap();
+            db.write_batch(&put(b"key", &[0; 100_000]), true).unwrap();
+            db.compact(true);
+            look(home.path(), kind);
+        }
+        Db::open(name(&path), &options(kind)).unwrap().backup(name(&copy)).unwrap();
+        drop(Db::open(name(&copy), &options(kind)).unwrap());
+        look(home.path(), kind);
+    }
+}
+
 /// About as much as was written, wherever it is: in memory, in the log, in tables.
 #[test]
 fn sizes_count_what_is_in_no_table_yet() {

@@ -27,7 +27,7 @@ impl Lsm {
     pub(crate) fn open(folder: &Path, options: &Options, create: bool) -> Result<Self> {
         let opening = hedgerow::lsm::Options::new().create(create);
         // LevelDB, too, has most of a large database from the system's cache.
-        let opening = opening.memory_limit(options.memory()).system_cache(true);
+        let opening = opening.memory_limit(options.memory()).system_cache(true).file_mode(0o644);
         Self::of(opening, &folder.join(LSM), options)
     }
 

@@ -20,8 +20,6 @@ use crate::checksum::crc32c;
 use crate::os::Open;
 use crate::{Error, Result};
 
-/// Permission bits of new directories.
-const DIRECTORY_MODE: u32 = 0o700;
 /// This many bytes are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -146,7 +144,7 @@ impl Target {
     pub(crate) fn take(source: &Directory, path: &Path) -> Result<Self> {
         let directory = Arc::new(source.beside(path));
         let system = &directory.system;
-        match system.create_directory(path, DIRECTORY_MODE) {
+        match system.create_directory(path, directory.own_mode()) {
             Ok(()) => system.sync_directory(path).map_err(|e| Error::io("flush", path, e))?,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(Error::io("create", path, e)),

@@ -158,6 +158,11 @@ impl Directory {
         self.process.is_of_this()
     }
 
+    /// Its own permission bits, when it is made.
+    pub(crate) fn own_mode(&self) -> u32 {
+        self.mode | (self.mode & 0o444) >> 2
+    }
+
     /// The same; the system's cache may hold what is read and written, if `is_cached`.
     pub(crate) fn cached(self, is_cached: bool) -> Self {
         Self { is_cached, ..self }
