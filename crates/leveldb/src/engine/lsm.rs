@@ -91,7 +91,7 @@ impl Lsm {
         let keys = (Bound::Included(from), Bound::Excluded(to));
         let part = self.db.estimate_count(&self.keyspace, keys)?.min(all);
         let stat = self.db.stat();
-        let bytes = stat.table_bytes() + stat.live_segment_bytes + stat.unsorted_bytes;
+        let bytes = stat.table_bytes() + stat.live_segment_bytes + stat.memory.entries;
         Ok((u128::from(bytes) * u128::from(part) / u128::from(all.max(1))) as u64)
     }
 

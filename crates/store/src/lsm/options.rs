@@ -118,9 +118,8 @@ impl Options {
         self
     }
 
-    /// The permission bits of new files: by default those of the owner, `0o600`. A new directory has
-    /// the right to enter it, too, wherever there is one to read. Checkpoints and backups get those
-    /// of their store.
+    /// The permission bits of new files: by default `0o600`. A new directory may also be entered by
+    /// those who may read it. Checkpoints and backups have the bits of their store.
     pub fn file_mode(mut self, mode: u32) -> Self {
         self.file_mode = mode;
         self
