@@ -71,7 +71,8 @@ class MemEnv final : public EnvWrapper {
   }
 
   ~MemEnv() override {
-    if (!folder_.empty()) RemoveAll(folder_);
+    // A child after a fork leaves it to its parent.
+    if (!folder_.empty() && getpid() == process_) RemoveAll(folder_);
     if (lock_ >= 0) close(lock_);
   }
 
@@ -144,6 +145,7 @@ class MemEnv final : public EnvWrapper {
   // "" if it could not be made: then nothing can be opened.
   std::string folder_;
   int lock_ = -1;
+  const pid_t process_ = getpid();
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ pub(crate) struct FileLock {
     path: PathBuf,
     /// Some until it is dropped.
     file: Option<File>,
+    /// The process that has the system's lock, which a child after a fork does not have.
+    process: u32,
 }
 
 impl FileLock {
@@ -45,7 +47,7 @@ impl FileLock {
             Status::new(Code::IoError, format!("lock {}: {reason}", path.display()))
         })?;
         held.insert(name.clone());
-        Ok(Self { path: name, file: Some(file) })
+        Ok(Self { path: name, file: Some(file), process: std::process::id() })
     }
 }
 
@@ -63,10 +65,16 @@ fn full(path: &Path) -> PathBuf {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = match std::process::id() == self.process {
+            true => Some(HELD.lock().unwrap_or_else(PoisonError::into_inner)),
+            // Another thread of the parent may have had the list at the fork.
+            false => HELD.try_lock().ok(),
+        };
         // Closed before another thread can open it: closing ends every lock of the process on it.
         self.file = None;
-        held.remove(&self.path);
+        if let Some(held) = &mut held {
+            held.remove(&self.path);
+        }
     }
 }
 

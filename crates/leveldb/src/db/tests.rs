@@ -146,6 +146,73 @@ fn refusals_are_worded_as_leveldb_words_them() {
     assert!(db.approximate_size(b"b", b"a") > 0 && db.approximate_size(b"a", b"b") == 0);
 }
 
+/// A database and its copy, as those of LevelDB, can be read by whom the mask of the process lets.
+#[test]
+fn files_have_the_permissions_of_leveldbs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn look(path: &Path, kind: Kind) {
+        for entry in fs::read_dir(path).unwrap() {
+            let (path, meta) =
+                entry.map(|entry| (entry.path(), entry.metadata().unwrap())).unwrap();
+            let wanted = if meta.is_dir() { 0o755 } else { 0o644 };
+            assert_eq!(meta.permissions().mode() & 0o777, wanted, "{kind:?}: {path:?}");
+            if meta.is_dir() {
+                look(&path, kind);
+            }
+        }
+    }
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let home = tempfile::tempdir().unwrap();
+        let (path, copy) = (home.path().join("db"), home.path().join("copy"));
+        for _ in 0..2 {
+            let db = Db::open(name(&path), &options(kind)).unwrap();
+            db.write_batch(&put(b"key", &[0; 100_000]), true).unwrap();
+            db.compact(true);
+            look(home.path(), kind);
+        }
+        crate::repair::repair(name(&path), &options(kind)).unwrap();
+        Db::open(name(&path), &options(kind)).unwrap().backup(name(&copy)).unwrap();
+        drop(Db::open(name(&copy), &options(kind)).unwrap());
+        look(home.path(), kind);
+    }
+}
+
+/// About as much as was written, wherever it is: in memory, in the log, in tables.
+#[test]
+fn sizes_count_what_is_in_no_table_yet() {
+    let key = |n: u32| format!("{n:06}").into_bytes();
+    for (kind, count, len) in
+        [(Kind::Tree, 4000, 100), (Kind::Lsm, 4000, 100), (Kind::Lsm, 400, 9000)]
+    {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("db");
+        let options = Options { write_buffer: 64 << 10, ..options(kind) };
+        let open = || Db::open(name(&path), &options).unwrap();
+        let db = open();
+        for n in 0..count {
+            // What does not compress.
+            let mut random = Random(u64::from(n) + 1);
+            let value: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
+            db.write_batch(&put(&key(n), &value), false).unwrap();
+        }
+        let written = u64::from(count) * (len + 6);
+        let look = |db: &Db| {
+            let size = |from, to| db.approximate_size(&key(from), &key(to));
+            let (all, half) = (size(0, count), size(count / 4, count * 3 / 4));
+            let what = format!("{kind:?}: {all} and {half} of {written}");
+            assert!(all > written / 2 && all < written * 2, "{what}");
+            assert!(half > all / 4 && half < all * 3 / 4, "{what}");
+            assert_eq!(size(count + 1, count + 2), 0);
+        };
+        look(&db);
+        drop(db);
+        let db = open();
+        look(&db);
+        db.compact(true);
+        look(&db);
+    }
+}
+
 #[test]
 fn properties_are_those_of_leveldb_and_no_others() {
     for kind in [Kind::Tree, Kind::Lsm] {

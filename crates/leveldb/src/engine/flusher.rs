@@ -14,6 +14,8 @@ pub(super) struct Flusher {
     shared: Arc<Shared>,
     flush: Arc<Flush>,
     delay: Duration,
+    /// The process that has the thread: a child after a fork has none.
+    process: u32,
 }
 
 type Flush = dyn Fn() -> hedgerow::Result<()> + Send + Sync;
@@ -55,7 +57,8 @@ impl Flusher {
         delay: Duration,
         flush: impl Fn() -> hedgerow::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { shared: Arc::default(), flush: Arc::new(flush), delay }
+        let process = std::process::id();
+        Self { shared: Arc::default(), flush: Arc::new(flush), delay, process }
     }
 
     /// Notes that something was written.
@@ -91,6 +94,10 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
+        if std::process::id() != self.process {
+            // The thread and its lock are the parent's. Its copy of the handle is never dropped.
+            return std::mem::forget(Arc::clone(&self.shared));
+        }
         let thread = {
             let mut state = self.shared.lock();
             state.has_ended = true;

@@ -7,7 +7,7 @@ use hedgerow::Durability;
 use hedgerow::lsm::{Batch, Cursor, Db, Keyspace, KeyspaceOptions, Loss, Readable, Snapshot};
 
 use super::flusher::{DELAY, Flusher};
-use super::{Here, LEVELS, Level, Move, NAME, Str};
+use super::{FILE_MODE, Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
 use crate::folder::LSM;
 use crate::options::Options;
@@ -26,7 +26,8 @@ impl Lsm {
     pub(crate) fn open(folder: &Path, options: &Options, create: bool) -> Result<Self> {
         let opening = hedgerow::lsm::Options::new().create(create);
         // LevelDB, too, has most of a large database from the system's cache.
-        let opening = opening.memory_limit(options.memory()).system_cache(true);
+        let opening =
+            opening.memory_limit(options.memory()).system_cache(true).file_mode(FILE_MODE);
         Self::of(opening, &folder.join(LSM), options)
     }
 
@@ -84,13 +85,14 @@ impl Lsm {
         Ok(Place { cursor, value: None })
     }
 
+    /// The part of all bytes, in files and in memory, that the part of the entries takes.
     pub(crate) fn bytes_between(&self, from: &[u8], to: &[u8]) -> Result<u64> {
-        let stat = self.db.stat();
-        let entries: u64 = stat.levels.iter().map(|level| level.entries).sum();
+        let all = self.db.estimate_count(&self.keyspace, ..)?;
         let keys = (Bound::Included(from), Bound::Excluded(to));
-        let part = self.db.estimate_count(&self.keyspace, keys)?.min(entries);
-        let bytes = stat.table_bytes() + stat.live_segment_bytes;
-        Ok((u128::from(bytes) * u128::from(part) / u128::from(entries.max(1))) as u64)
+        let part = self.db.estimate_count(&self.keyspace, keys)?.min(all);
+        let stat = self.db.stat();
+        let bytes = stat.table_bytes() + stat.live_segment_bytes + stat.memory.entries;
+        Ok((u128::from(bytes) * u128::from(part) / u128::from(all.max(1))) as u64)
     }
 
     /// A part of the keys is written to tables, and merged in the background as it is anyway.
@@ -168,8 +170,9 @@ impl Place {
 /// See [`super::salvage`].
 pub(super) fn salvage(old: &Path, new: &Path) -> Result<Vec<String>> {
     let (old, new) = (old.join(LSM), new.join(LSM));
-    let report = hedgerow::lsm::Options::new().salvage(old, &new, &mut |_, _| Ok(()))?;
-    let db = hedgerow::lsm::Options::new().open(&new)?;
+    let options = hedgerow::lsm::Options::new().file_mode(FILE_MODE);
+    let report = options.salvage(old, &new, &mut |_, _| Ok(()))?;
+    let db = options.open(&new)?;
     adopt(&db)?;
     db.close()?;
     let in_words = |loss: &Loss| {

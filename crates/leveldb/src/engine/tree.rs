@@ -15,7 +15,7 @@ use hedgerow::tree::{
 };
 
 use super::flusher::{DELAY, Flusher};
-use super::{Here, LEVELS, Level, Move, NAME, Str};
+use super::{FILE_MODE, Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
 use crate::folder::TREE;
 use crate::options::Options;
@@ -55,7 +55,7 @@ fn table_options(options: &Options) -> (TableOptions, bool) {
 
 impl Tree {
     pub(crate) fn create(folder: &Path, options: &Options) -> Result<Self> {
-        let mut builder = Store::builder().file_mode(0o644);
+        let mut builder = Store::builder().file_mode(FILE_MODE);
         if options.in_memory {
             builder = builder.durability(Durability::None);
         }
@@ -70,7 +70,7 @@ impl Tree {
     }
 
     pub(crate) fn open(folder: &Path, options: &Options) -> Result<Self> {
-        let store = Store::builder().file_mode(0o644).open(folder.join(TREE[0]))?;
+        let store = Store::builder().file_mode(FILE_MODE).open(folder.join(TREE[0]))?;
         let tree = Self::new(store, options);
         // A table of another order is refused now.
         tree.view()?;

@@ -37,6 +37,24 @@ fn threads_see_whole_batches() {
     }
 }
 
+/// A child after a fork gives back what it inherited: nothing changes, and nothing hangs.
+#[test]
+fn children_after_a_fork_leave_their_parents_database_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("cpp/fork.cc", folder.path());
+    for engine in ["tree", "lsm"] {
+        let work = tempfile::tempdir().unwrap();
+        let mut command = Command::new(&program);
+        command.current_dir(work.path()).env("LD_LIBRARY_PATH", library());
+        let output = command.env("HEDGEROW_LEVELDB_ENGINE", engine).output().unwrap();
+        let (text, errors) = (output.stdout, output.stderr);
+        let [text, errors] = [text, errors].map(|bytes| String::from_utf8(bytes).unwrap());
+        // A panic in a child is told, though the interface of C lets none through.
+        assert_eq!((text.as_str(), errors.as_str()), ("done\n", ""), "{engine}");
+        assert!(output.status.success(), "{engine}: {}", output.status);
+    }
+}
+
 /// A program is killed while it writes, and another one while it repairs, again and again: what was
 /// told to be written is there, and batches are whole. `LEVELDB_KILLS` says how often.
 #[test]

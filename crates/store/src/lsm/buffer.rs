@@ -46,6 +46,8 @@ pub(crate) struct Buffer {
     keys: Keys,
     /// About how many bytes the entries take.
     bytes: AtomicU64,
+    /// The bytes of the separated values that they point to.
+    separated: AtomicU64,
     ranges: Mutex<Vec<Tombstone>>,
     /// How many of these there are.
     ranges_len: AtomicU32,
@@ -57,10 +59,11 @@ impl Buffer {
     /// An empty one, which is full with about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let buckets = (bytes_max / BYTES_A_BUCKET).clamp(*BUCKETS.start(), *BUCKETS.end());
-        let (points, bytes) = (Memtable::new(buckets), AtomicU64::new(0));
+        let points = Memtable::new(buckets);
+        let (bytes, separated) = (AtomicU64::new(0), AtomicU64::new(0));
         let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
         let (keys, pieces) = (Keys::new(bytes_max), RwLock::default());
-        Self { points, keys, bytes, ranges, ranges_len, pieces }
+        Self { points, keys, bytes, separated, ranges, ranges_len, pieces }
     }
 
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
@@ -98,7 +101,7 @@ impl Buffer {
         mut put: impl FnMut(&[u8], u64, u64, Kind, &[u8]),
     ) -> bool {
         let mut ops = Ops::new(group.body);
-        let (mut seq, mut bytes) = (group.seq, 0);
+        let (mut seq, mut bytes, mut separated) = (group.seq, 0, 0);
         let mut put = |key: &[u8], seq, kind, value: &[u8]| {
             let hash = filter::hash(key);
             self.keys.put(hash);
@@ -110,6 +113,7 @@ impl Buffer {
             match op.kind {
                 OpKind::Put => put(op.key, seq, Kind::Inline, op.value),
                 OpKind::PutSeparated => {
+                    separated += op.value.len();
                     let offset = group.body_offset() + op.value_at as u64;
                     let (len, sum) = (op.value.len() as u32, value_sum(op.value));
                     let pointer = Pointer { segment, offset, len, sum }.encode();
@@ -124,6 +128,9 @@ impl Buffer {
             seq += 1;
         }
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if separated > 0 {
+            self.separated.fetch_add(separated as u64, Ordering::Relaxed);
+        }
         ops.is_whole() && seq == group.seq + u64::from(group.count)
     }
 
@@ -159,6 +166,11 @@ impl Buffer {
     /// About how many bytes what is in it takes.
     fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed) as usize + self.ranges() * TOMBSTONE_BYTES
+    }
+
+    /// About how many bytes its entries take, with the separated values that they point to.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.bytes() as u64 + self.separated.load(Ordering::Relaxed)
     }
 
     /// How many range tombstones there are.

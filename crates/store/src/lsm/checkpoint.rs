@@ -20,8 +20,6 @@ use crate::checksum::crc32c;
 use crate::os::Open;
 use crate::{Error, Result};
 
-/// Permission bits of new directories.
-const DIRECTORY_MODE: u32 = 0o700;
 /// This many bytes are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -44,6 +42,7 @@ impl Inner {
     /// What is committed now, as files. All of it is on stable storage: what a backup has of the
     /// log, the log has, whatever happens; else it might get other groups of the same length there.
     pub(crate) fn moment(&self) -> Result<Moment> {
+        self.check_process()?;
         let mut writer = self.writer();
         self.flush_log(&mut writer)?;
         self.seal_ended()?;
@@ -145,7 +144,7 @@ impl Target {
     pub(crate) fn take(source: &Directory, path: &Path) -> Result<Self> {
         let directory = Arc::new(source.beside(path));
         let system = &directory.system;
-        match system.create_directory(path, DIRECTORY_MODE) {
+        match system.create_directory(path, directory.own_mode()) {
             Ok(()) => system.sync_directory(path).map_err(|e| Error::io("flush", path, e))?,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(Error::io("create", path, e)),

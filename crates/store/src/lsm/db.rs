@@ -25,6 +25,11 @@ use crate::{Error, Result};
 ///
 /// A `Db` is a handle: it is shared between threads by reference or as a clone. Dropping the last
 /// one closes the store, once all snapshots are dropped too.
+///
+/// In a child process after a fork nothing of it writes: commits and all else that would are
+/// [`Error::Locked`], and dropping it leaves the parent's store as it is. Reads find what was there
+/// at the fork, but one may wait for ever if a thread of the parent was just then reading, too, or
+/// merging. The child can open the store once the parent has closed it.
 #[derive(Clone)]
 pub struct Db {
     pub(crate) inner: Arc<Inner>,
@@ -39,6 +44,7 @@ struct Open {
 
 impl Open {
     fn close(&mut self) -> Result<()> {
+        self.inner.check_process()?;
         self.threads.stop(&self.inner);
         self.inner.close()
     }
@@ -46,6 +52,12 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if !self.inner.directory.is_ours() {
+            self.threads.leave();
+            // It stays in memory: what drops with it gives back what is the parent's, or waits for
+            // a lock that one of the parent's threads had.
+            return std::mem::forget(Arc::clone(&self.inner));
+        }
         // A caller that wants to know of a failure calls `Db::close`.
         let _ = self.close();
     }

@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::clock::{Clock, SPINS};
 use super::commit::logs::{Logs, Writer};
 use super::commit::queue::Queue;
-use super::files::Directory;
+use super::files::{Directory, Name};
 use super::levels::manifest::{Extent, Manifest};
 use super::levels::pace::{Standing, Unmerged};
 use super::levels::version::{Edit, Version};
@@ -82,6 +82,19 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Refuses what writes, or needs the threads, in a child process after a fork.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.directory.is_ours() { Ok(()) } else { Err(self.forked()) }
+    }
+
+    #[cold]
+    fn forked(&self) -> Error {
+        let reason = "a store cannot be written to across a fork; open it in the child, once the \
+                      parent has closed it";
+        Error::Locked { path: self.directory.file(Name::Lock), reason: reason.to_string() }
+    }
+
     /// What a reader that begins now reads.
     pub(crate) fn current(&self) -> Arc<Current> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
@@ -238,6 +251,7 @@ impl Inner {
 
     /// Writes everything in memory to tables.
     pub(crate) fn flush(&self) -> Result<()> {
+        self.check_process()?;
         let mut writer = self.writer();
         self.health.check()?;
         if !self.current().active.is_empty() {
@@ -265,6 +279,7 @@ impl Inner {
 
     /// Hands everything that was committed to the system, or to stable storage.
     pub(crate) fn settle(&self, durability: Durability) -> Result<()> {
+        self.check_process()?;
         let mut writer = self.writer();
         self.health.check()?;
         match durability {

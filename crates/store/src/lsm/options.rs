@@ -34,6 +34,7 @@ pub struct Options {
     pub(crate) segment_bytes: u64,
     pub(crate) table_bytes: u64,
     pub(crate) system_cache: bool,
+    pub(crate) file_mode: u32,
     pub(crate) system: Option<SystemHandle>,
 }
 
@@ -57,6 +58,7 @@ impl Default for Options {
             segment_bytes: 0,
             table_bytes: 0,
             system_cache: false,
+            file_mode: 0o600,
             system: None,
         }
     }
@@ -113,6 +115,13 @@ impl Options {
     /// [`Error`](crate::Error).
     pub fn system_cache(mut self, yes: bool) -> Self {
         self.system_cache = yes;
+        self
+    }
+
+    /// The permission bits of new files: by default `0o600`. A new directory may also be entered by
+    /// those who may read it. Checkpoints and backups have the bits of their store.
+    pub fn file_mode(mut self, mode: u32) -> Self {
+        self.file_mode = mode;
         self
     }
 

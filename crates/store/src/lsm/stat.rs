@@ -47,13 +47,15 @@ pub struct MemoryStat {
     /// The part of the log, not in tables yet, that the system's cache keeps for an opening after a
     /// kill, as long as nothing else needs the memory.
     pub log: u64,
+    /// Not a part of the sum: about how many bytes the entries are that are not in tables yet, with
+    /// their separated values, which are in the log only.
+    pub entries: u64,
 }
 
 impl MemoryStat {
     /// The sum.
     pub fn total(&self) -> u64 {
-        let Self { limit: _, memtables, finders, blocks, values, moved, buffers, written, log } =
-            self;
+        let Self { memtables, finders, blocks, values, moved, buffers, written, log, .. } = self;
         memtables + finders + blocks + values + moved + buffers + written + log
     }
 }
@@ -177,8 +179,9 @@ fn told(path: &Path, stat: &DbStat) {
             [("tables", tables), ("bytes", bytes), ("entries", entries), ("tombstones", tombstones)]
         });
     }
-    let MemoryStat { limit, memtables, finders, blocks, values, moved, buffers, written, log } =
-        stat.memory;
+    let MemoryStat {
+        limit, memtables, finders, blocks, values, moved, buffers, written, log, ..
+    } = stat.memory;
     observe::state(path, "lsm_memory", None, || {
         [
             ("limit", limit),
@@ -227,18 +230,21 @@ pub(crate) fn of_view(view: &View) -> DbStat {
     }
     stat.pins = version.pins.iter().map(Pin::new).collect();
     stat.log_bytes = version.log().map(Segment::bytes).sum();
-    let memtables = current.buffers().map(|buffer| buffer.memory() as u64).sum();
-    stat.memory = memory(version.directory(), memtables);
+    stat.memory = MemoryStat {
+        memtables: current.buffers().map(|buffer| buffer.memory() as u64).sum(),
+        entries: current.buffers().map(|buffer| buffer.data_bytes()).sum(),
+        ..memory(version.directory())
+    };
     stat.reads = reads(version.directory());
     stat
 }
 
-fn memory(directory: &Directory, memtables: u64) -> MemoryStat {
+/// What does not depend on the buffers.
+fn memory(directory: &Directory) -> MemoryStat {
     let budget = &directory.budget;
     let ([buffers, moved, finders], kept) = budget.charged(|| Kept::from(directory.blocks.stats()));
     MemoryStat {
         limit: budget.limit(),
-        memtables,
         finders: finders + kept.tables,
         blocks: kept.blocks,
         values: kept.values,
@@ -246,6 +252,7 @@ fn memory(directory: &Directory, memtables: u64) -> MemoryStat {
         buffers,
         written: budget.all_written_bytes(),
         log: kept.lent,
+        ..MemoryStat::default()
     }
 }
 

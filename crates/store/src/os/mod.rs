@@ -14,6 +14,7 @@ mod system;
 mod unix;
 
 pub use file::{Access, DataFile, Map, Paging, Shared};
+pub(crate) use lock::process::Token;
 pub use lock::{ReaderSlot, SharedLock};
 pub(crate) use map::Words;
 #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use rustix::fs::{self, Mode, OFlags};
 
 use super::file::DataFile;
 use super::lock::SharedLock;
+use super::lock::process::Token;
 use super::system::{Open, System};
 use super::{aio, lock};
 
@@ -80,15 +82,39 @@ impl System for RealSystem {
     fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
         let file = open_regular(path, flags, mode)?;
-        Ok(bytes::try_lock(&file, 0)?.then(|| Box::new(file) as Box<dyn Send + Sync>))
+        Ok(bytes::try_lock(&file, 0)?.then(|| Held::boxed(file)))
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
         let file = open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0)?;
-        Ok(bytes::try_share(&file, 0)?.then(|| Box::new(file) as Box<dyn Send + Sync>))
+        Ok(bytes::try_share(&file, 0)?.then(|| Held::boxed(file)))
     }
 
     fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
         aio::open(choice)
+    }
+}
+
+/// A file with a lock on its first byte.
+struct Held {
+    file: OwnedFd,
+    /// The process that took the lock.
+    owner: Token,
+}
+
+impl Held {
+    fn boxed(file: OwnedFd) -> Box<dyn Send + Sync> {
+        Box::new(Self { file, owner: Token::of_this() })
+    }
+}
+
+impl Drop for Held {
+    /// A child after a fork shares the open file, and the lock with it: closing the file here would
+    /// not end the lock as long as the child lives, and what the child drops must not end it.
+    fn drop(&mut self) {
+        if self.owner.is_of_this() {
+            // If it cannot be unlocked, the lock goes with the last process that has the file.
+            let _ = bytes::unlock(&self.file, 0);
+        }
     }
 }

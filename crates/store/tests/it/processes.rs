@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
 use hedgerow::Error;
+use hedgerow::lsm::{self, Readable as _};
 use hedgerow::tree::{Snapshot, Store, TableOptions};
 
 use crate::{Scratch, all, begin};
@@ -55,6 +56,7 @@ fn play_a_part() {
         "hold the writer" => hold_the_writer(&path),
         "make and put" => make_and_put(&path),
         "fork" => fork(&path),
+        "fork with a log" => fork_with_a_log(&path),
         "spill" => crate::memory::spill(&path),
         "append" => crate::memory::append(&path),
         other => panic!("no such part: {other}"),
@@ -311,4 +313,119 @@ fn fork(path: &Path) {
     drop(readers);
     assert_eq!(store.readers().unwrap().len(), 0);
     println!("the fork was refused: {}", libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+}
+
+/// The same on the engine of logs: what a child inherited it can read, but it writes nothing and
+/// removes nothing, neither by a call nor by dropping what it has. It does not hinder its parent.
+#[test]
+fn a_forked_child_leaves_a_store_of_logs_alone() {
+    let scratch = Scratch::new();
+    let mut child = start("fork with a log", &scratch.path().with_file_name("log"));
+    let told = line(&mut child, "the child ended with");
+    assert_eq!(told, "0");
+    assert!(child.wait().unwrap().success());
+}
+
+/// Makes a child that does something and says by its status whether that is as it should be.
+#[expect(unsafe_code, reason = "there is no safe way to fork")]
+fn child(work: impl FnOnce() -> bool) -> libc::pid_t {
+    // SAFETY: the child only calls into the store, whose calls must answer at once in a fork, and
+    // leaves by `_exit`; the allocator is usable after a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: takes a number; one that hangs ends by a signal.
+        unsafe { libc::alarm(30) };
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        let status = worked.map_or(2, |is_right| i32::from(!is_right));
+        // SAFETY: ends the process without running the parent's destructors.
+        unsafe { libc::_exit(status) };
+    }
+    child
+}
+
+/// The status with which a child ended; that of a signal is greater.
+#[expect(unsafe_code, reason = "a call of the system")]
+fn status_of(child: libc::pid_t) -> i32 {
+    let mut status = -1;
+    // SAFETY: `status` is a valid place to write to.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 256 + status }
+}
+
+/// Whether all calls that write are refused.
+fn all_are_refused(db: &lsm::Db, space: &lsm::Keyspace, mut txn: lsm::Transaction) -> bool {
+    txn.put(space, b"child", b"").unwrap();
+    let refusals = [
+        db.put(space, b"child", b""),
+        db.sync(),
+        db.flush(),
+        db.compact(),
+        db.checkpoint(db.path().with_file_name("copy")),
+        db.pin("child").map(drop),
+        db.keyspace("child", Default::default()).map(drop),
+        txn.commit(),
+        db.clone().close(),
+    ];
+    refusals.iter().all(|done| matches!(done, Err(Error::Locked { .. })))
+}
+
+fn fork_with_a_log(path: &Path) {
+    let key = |n: u32| n.to_be_bytes();
+    let options = lsm::Options::new().create(true).memory_limit(4 << 20);
+    let db = options.durability(Durability::None).open(path).unwrap();
+    let separated = lsm::KeyspaceOptions { separation_threshold: 100, ..Default::default() };
+    let space = db.keyspace("space", separated).unwrap();
+    let put = |letter| (0..2000).for_each(|n| db.put(&space, &key(n), &[letter; 500]).unwrap());
+    put(b'a');
+    db.compact().unwrap();
+    let (old, mut cursor) = (db.snapshot(), db.cursor(&space).unwrap());
+    cursor.first().unwrap().unwrap();
+    put(b'b');
+    // The snapshot and the cursor see what is in files that nothing else needs.
+    db.compact().unwrap();
+    let (keys, txn): (Vec<_>, _) = ((0..500).map(key).collect(), db.transaction());
+    let is_there = |found: Vec<Option<Vec<u8>>>, letter| {
+        found.iter().all(|value| value.as_deref() == Some(&[letter; 500]))
+    };
+    // From here on this thread has a queue of reads.
+    assert!(is_there(db.multi_get(&space, &keys).unwrap(), b'b'));
+    let names = || {
+        let names = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    let sleeper = child(|| {
+        std::thread::sleep(Duration::from_secs(20));
+        true
+    });
+    let mut parts = Some((db, old, cursor, txn));
+    let user = child(|| {
+        let (db, old, cursor, txn) = parts.take().unwrap();
+        let reads = is_there(db.multi_get(&space, &keys).unwrap(), b'b')
+            && is_there(old.multi_get(&space, &keys).unwrap(), b'a')
+            && db.range(&space, ..).unwrap().count() == 2000
+            && old.range(&space, ..).unwrap().count() == 2000;
+        let are_refused = all_are_refused(&db, &space, txn);
+        drop((cursor, old, db));
+        reads && are_refused
+    });
+    let used = status_of(user);
+    assert_eq!(names(), before);
+    let (db, old, mut cursor, txn) = parts.take().unwrap();
+    assert!(is_there(old.multi_get(&space, &keys).unwrap(), b'a'));
+    assert_eq!(cursor.last().unwrap().unwrap().key, key(1999));
+    db.put(&space, b"parent", b"").unwrap();
+    drop((cursor, old, txn));
+    db.close().unwrap();
+    // The other child still has all files open.
+    let db = lsm::Options::new().open(path).unwrap();
+    let space = db.keyspace("space", Default::default()).unwrap();
+    assert_eq!(db.range(&space, ..).unwrap().count(), 2001);
+    assert!(db.check().unwrap().is_sound());
+    #[expect(unsafe_code, reason = "a call of the system")]
+    // SAFETY: the call takes numbers; the process is a child that was not waited for.
+    unsafe {
+        libc::kill(sleeper, libc::SIGKILL)
+    };
+    println!("the child ended with {used}");
 }

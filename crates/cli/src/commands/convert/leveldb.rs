@@ -134,7 +134,9 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
             (Box::new(Loader::new(store, false)), last)
         }
         Engine::Lsm => {
-            let db = wait::opening_left(place, || Options::new().create(true).open(place))?;
+            let db = wait::opening_left(place, || {
+                Options::new().create(true).file_mode(0o644).open(place)
+            })?;
             let space = db.keyspace(face::table().0, Default::default())?;
             let last = db.cursor(&space)?.last()?.map(|entry| entry.key.to_vec());
             (Box::new(Filler::new(db, false)), last)

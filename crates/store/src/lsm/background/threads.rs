@@ -40,6 +40,11 @@ impl Threads {
         Ok(threads)
     }
 
+    /// In a child process after a fork, which has none of them: they go on in its parent.
+    pub(crate) fn leave(&mut self) {
+        self.0.drain(..).for_each(std::mem::forget);
+    }
+
     /// Ends them after what they are doing.
     pub(crate) fn stop(&mut self, inner: &Inner) {
         inner.background.pool.stop();

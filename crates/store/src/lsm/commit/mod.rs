@@ -176,6 +176,9 @@ impl Inner {
         footprint: Option<Footprint>,
         reply: Reply<()>,
     ) {
+        if let Err(error) = self.check_process() {
+            return reply.send(Err(error));
+        }
         let order = Order { batch, durability, footprint };
         if self.queue.join(&Waiter::new(order, Some(reply))) {
             self.ask(Task::Other(Box::new(Inner::lead_next)));
@@ -189,6 +192,7 @@ impl Inner {
     }
 
     fn commit_order(&self, order: Order) -> Result<()> {
+        self.check_process()?;
         // A commit must not overtake one that the same thread has queued before.
         if order.durability == Durability::Durable || self.queue.is_busy.load(Ordering::Acquire) {
             return self.wait(&Waiter::new(order, None));

@@ -116,6 +116,9 @@ impl Inner {
 
     /// Gives the task back if no thread will do it.
     fn push(&self, task: Task, starter: Option<&Arc<Self>>) -> Option<Task> {
+        if !self.directory.is_ours() {
+            return Some(task);
+        }
         let mut state = self.background.pool.lock();
         if !self.background.pool.is_on || state.is_stopped {
             return Some(task);

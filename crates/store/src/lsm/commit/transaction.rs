@@ -263,7 +263,9 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.inner.clock.unpin(self.footprint.get_mut().at);
+        if self.inner.directory.is_ours() {
+            self.inner.clock.unpin(self.footprint.get_mut().at);
+        }
     }
 }
 

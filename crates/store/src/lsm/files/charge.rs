@@ -30,7 +30,9 @@ impl Charge {
         if before == now {
             return;
         }
-        let Some(directory) = self.directory.upgrade() else { return };
+        // In a child process after a fork, a thread of the parent may have had the lock for ever.
+        let directory = self.directory.upgrade().filter(|directory| directory.is_ours());
+        let Some(directory) = directory else { return };
         let budget = &directory.budget;
         let mut charged = budget.charged.lock().unwrap_or_else(PoisonError::into_inner);
         let part = &mut charged[self.part as usize];

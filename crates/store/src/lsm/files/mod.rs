@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::log::held::Held;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
-use crate::os::{DataFile, Mapped, Open, System, open_files_max};
+use crate::os::{DataFile, Mapped, Open, System, Token, open_files_max};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 use cached::{Blocks, ReadCounts};
@@ -57,6 +57,8 @@ pub(crate) struct Directory {
     pub(crate) is_cached: bool,
     /// Files that are open for reading.
     pub(crate) opened: Opened,
+    /// The process that opened the store.
+    process: Token,
 }
 
 /// What a file of the store holds, by its name.
@@ -132,8 +134,33 @@ impl Directory {
         let io = system.aio(Choice::Auto);
         let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
         let (held, is_direct) = (Arc::default(), OnceLock::new());
-        let (is_cached, opened) = (false, Opened::new(open_files_max() / OPEN_FILES_PART));
-        Self { system, path, mode, blocks, held, budget, io, reads, is_direct, is_cached, opened }
+        let opened = Opened::new(open_files_max() / OPEN_FILES_PART);
+        let (is_cached, process) = (false, Token::of_this());
+        Self {
+            system,
+            path,
+            mode,
+            blocks,
+            held,
+            budget,
+            io,
+            reads,
+            is_direct,
+            is_cached,
+            opened,
+            process,
+        }
+    }
+
+    /// False in a child process after a fork: the files, and the threads, are those of its parent.
+    #[inline]
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process.is_of_this()
+    }
+
+    /// Its own permission bits, when it is made.
+    pub(crate) fn own_mode(&self) -> u32 {
+        self.mode | (self.mode & 0o444) >> 2
     }
 
     /// The same; the system's cache may hold what is read and written, if `is_cached`.
@@ -315,7 +342,7 @@ fn is_one_too_many(error: &std::io::Error) -> bool {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.is_obsolete() {
+        if self.is_obsolete() && self.directory.is_ours() {
             self.file.close();
             self.direct.close();
             self.map.take();

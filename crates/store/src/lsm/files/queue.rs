@@ -14,6 +14,7 @@ use super::charge::Charge;
 use super::memory::Part;
 use super::piece::{BUFFER_BYTES, Piece};
 use crate::Result;
+use crate::os::Token;
 use crate::os::aio::{self, Action, Buffer, Completion, Pool, Request};
 
 /// Longer buffers have a multiple of this length, so that they can be reused; buffers up to this
@@ -42,6 +43,8 @@ pub(crate) struct Queue {
     /// Longer ones, for as long as one call has the queue.
     large: Vec<Buffer>,
     done: Vec<Completion>,
+    /// The process that made it: a child after a fork must not use it.
+    process: Token,
     /// Of the buffers.
     _charge: Charge,
 }
@@ -61,6 +64,7 @@ impl Queue {
             buffers: std::iter::from_fn(|| pool.take()).collect(),
             large: Vec::new(),
             done: Vec::new(),
+            process: Token::of_this(),
             _charge: charge,
         }
     }
@@ -77,11 +81,12 @@ impl Queue {
         result
     }
 
-    /// An unused queue of that store. Queues of closed stores are dropped on the way.
+    /// An unused queue of that store. Queues of closed stores, and of a process from which this one
+    /// was forked, are dropped on the way.
     fn take(directory: &Arc<Directory>) -> Option<Self> {
         let take = |queues: &RefCell<Vec<Self>>| {
             let mut queues = queues.borrow_mut();
-            queues.retain(|queue| queue.directory.strong_count() > 0);
+            queues.retain(|queue| queue.directory.strong_count() > 0 && queue.process.is_of_this());
             let its_own = |queue: &Self| queue.directory.as_ptr() == Arc::as_ptr(directory);
             queues.iter().position(its_own).map(|at| queues.swap_remove(at))
         };

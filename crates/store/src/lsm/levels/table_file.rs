@@ -108,7 +108,7 @@ impl Drop for TableFile {
     /// where they are in the map of its file, of the blocks. The disk has the room of a file only
     /// once no map of it is left.
     fn drop(&mut self) {
-        if !self.handle.is_obsolete() {
+        if !self.handle.is_obsolete() || !self.handle.directory().is_ours() {
             return;
         }
         let (blocks, number) = (&self.handle.directory().blocks, self.meta.number);

@@ -55,10 +55,6 @@ use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
 use recover::{Access, ClosedLog, Recovery};
 
-/// Permission bits of new files and directories.
-const FILE_MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
-
 impl Options {
     /// Opens the store in a directory; with [`Options::create`], makes it if there is none.
     ///
@@ -110,7 +106,7 @@ impl Options {
             None => Arc::new(RealSystem),
         };
         let budget = Budget::new(self.memory_limit, self.memtable_bytes as u64);
-        let directory = Directory::new(system, path.to_path_buf(), FILE_MODE, budget);
+        let directory = Directory::new(system, path.to_path_buf(), self.file_mode, budget);
         Arc::new(directory.cached(self.system_cache))
     }
 
@@ -120,7 +116,7 @@ impl Options {
         let list = || system.list(path);
         let listed = match list() {
             Err(e) if e.kind() == ErrorKind::NotFound && self.create => {
-                let made = system.create_directory(path, DIRECTORY_MODE);
+                let made = system.create_directory(path, directory.own_mode());
                 made.and_then(|()| system.sync_directory(path)).and_then(|()| list())
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -303,7 +299,7 @@ pub(crate) fn no_store(directory: &Directory, names: &[std::ffi::OsString]) -> E
 
 fn take_lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
     let path = directory.file(Name::Lock);
-    let taken = directory.system.lock_exclusive(&path, FILE_MODE);
+    let taken = directory.system.lock_exclusive(&path, directory.mode);
     let reason = "the store is open already, here or in another process, for writing or for \
                   reading; one opener at a time, or several that only read";
     taken

@@ -8,7 +8,7 @@ use super::super::{Db, Keyspace};
 use super::recover::SHARED_BYTES_MIN;
 use super::*;
 use crate::Durability;
-use crate::lsm::Readable;
+use crate::lsm::{KeyspaceOptions, Readable};
 use crate::os::sim::{Config, SimSystem};
 
 fn open(system: &SimSystem) -> Result<(Db, Keyspace)> {
@@ -124,6 +124,46 @@ fn a_log_that_ends_before_what_was_durable_is_damaged() {
             crate::os::System::remove(&system, Path::new("/d/store/PENDING")).unwrap();
             assert!(survivors(&system) < 6);
         }
+    }
+}
+
+/// Files of all kinds have the permissions that were asked for, in copies, too.
+#[test]
+fn new_files_have_the_mode_that_was_asked_for() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    for (file_mode, directory_mode) in [(None, 0o700), (Some(0o640), 0o750)] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().create(true).memory_limit(4 << 20).segment_bytes(1 << 14);
+        let options = file_mode.map_or(options.clone(), |mode| options.file_mode(mode));
+        for round in 0..2_u32 {
+            let db = options.open(folder.path().join("db")).unwrap();
+            let separated = KeyspaceOptions { separation_threshold: 1000, ..Default::default() };
+            let space = db.keyspace("space", separated).unwrap();
+            db.id().unwrap();
+            for number in 0..100_u32 {
+                db.put(&space, &number.to_be_bytes(), &vec![7; 20 * number as usize]).unwrap();
+            }
+            db.compact().unwrap();
+            db.put(&space, b"last", b"").unwrap();
+            let copy = |name: &str| folder.path().join(format!("{name}{round}"));
+            db.checkpoint(copy("twin")).unwrap();
+            db.backup(copy("backup"), &mut |_, _| {}).unwrap();
+            db.close().unwrap();
+            options.salvage(folder.path().join("db"), copy("saved"), &mut |_, _| Ok(())).unwrap();
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for store in folder.path().read_dir().unwrap() {
+            let store = store.unwrap().path();
+            assert_eq!(mode(&store), directory_mode, "{store:?}");
+            for file in store.read_dir().unwrap() {
+                let file = file.unwrap().path();
+                assert_eq!(mode(&file), file_mode.unwrap_or(0o600), "{file:?}");
+                let name = file.file_name().and_then(files::parse).unwrap();
+                seen.insert(format!("{name:?}").split('(').next().unwrap().to_owned());
+            }
+        }
+        assert!(seen.len() >= 6, "{seen:?}");
     }
 }
 

@@ -78,6 +78,8 @@ impl Readable for Snapshot {}
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.inner.clock.unpin(self.seq);
+        if self.inner.directory.is_ours() {
+            self.inner.clock.unpin(self.seq);
+        }
     }
 }

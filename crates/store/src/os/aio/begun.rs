@@ -1,8 +1,11 @@
 //! A request that is served while the thread that began it does something else.
 
+use std::io;
 use std::sync::{Arc, PoisonError};
 
+use super::buffer::{ALIGN, Buffer};
 use super::queue::{Completion, Request, complete};
+use crate::os::Token;
 use crate::sync::{Condvar, Mutex};
 
 /// A read or write that a thread, not necessarily the one that began it, waits for later. Dropping
@@ -12,8 +15,8 @@ pub struct Begun(Stage);
 enum Stage {
     /// It is served when it is waited for.
     Later(Request),
-    /// A thread serves it.
-    Handed(Arc<Mailbox>),
+    /// A thread of this process serves it.
+    Handed(Arc<Mailbox>, Token),
     Over,
 }
 
@@ -23,10 +26,11 @@ impl Begun {
     }
 
     pub(super) fn handed(mailbox: Arc<Mailbox>) -> Self {
-        Self(Stage::Handed(mailbox))
+        Self(Stage::Handed(mailbox, Token::of_this()))
     }
 
-    /// Waits for its end.
+    /// Waits for its end. In a child process after a fork, where no thread serves it, it has failed
+    /// unless it had ended.
     ///
     /// # Panics
     ///
@@ -34,7 +38,8 @@ impl Begun {
     pub fn wait(mut self) -> Completion {
         match std::mem::replace(&mut self.0, Stage::Over) {
             Stage::Later(request) => complete(request),
-            Stage::Handed(mailbox) => mailbox.take_one(),
+            Stage::Handed(mailbox, process) if process.is_of_this() => mailbox.take_one(),
+            Stage::Handed(mailbox, _) => mailbox.landed().unwrap_or_else(lost),
             Stage::Over => unreachable!("nobody waits for it a second time"),
         }
     }
@@ -42,10 +47,18 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        if let Stage::Handed(mailbox) = &self.0 {
+        if let Stage::Handed(mailbox, process) = &self.0
+            && process.is_of_this()
+        {
             drop(mailbox.take_one());
         }
     }
+}
+
+/// The end of a request that a fork has cut off.
+fn lost() -> Completion {
+    let result = Err(io::Error::other("it was begun before a fork, by a thread of the parent"));
+    Completion { token: 0, buffer: Buffer::new(ALIGN), result }
 }
 
 /// Where requests that a thread serves come back.
@@ -68,6 +81,11 @@ impl Mailbox {
             landed = self.landed.wait(landed).unwrap_or_else(PoisonError::into_inner);
         }
         done.append(&mut landed);
+    }
+
+    /// A request that has come back here.
+    fn landed(&self) -> Option<Completion> {
+        self.done.try_lock().ok()?.pop()
     }
 
     /// Waits for a request that comes back here.

@@ -20,6 +20,7 @@ use super::begun::Begun;
 use super::buffer::{Buffer, Pool};
 use super::queue::{self, Action, Completion, Io, Queue, Request, complete};
 use super::threads::Threads;
+use crate::os::Token;
 use crate::os::file::DataFile;
 use crate::os::unix::calls;
 
@@ -90,6 +91,8 @@ struct Ring {
     files: Files,
     /// The memory that is registered. The kernel pins its pages, and the pool keeps it in place.
     pool: Option<Pool>,
+    /// A child after a fork shares the ring with its parent, which goes on with it.
+    process: Token,
 }
 
 impl Ring {
@@ -106,7 +109,8 @@ impl Ring {
         let files = Files::new(ring.submitter().register_files_sparse(FILES_MAX).is_ok());
         let slots = (0..depth).map(|_| None).collect();
         let free = (0..depth as u32).rev().collect();
-        Ok(Self { ring, slots, free, ready: Vec::with_capacity(depth), files, pool })
+        let (ready, process) = (Vec::with_capacity(depth), Token::of_this());
+        Ok(Self { ring, slots, free, ready, files, pool, process })
     }
 
     /// Puts the request of a slot, or what is left of it, into the ring.
@@ -244,6 +248,9 @@ fn passes(error: &io::Error) -> bool {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        if !self.process.is_of_this() {
+            return;
+        }
         let mut done = Vec::new();
         if self.turn(usize::MAX, &mut done).is_err() {
             // The system may still use the buffers: they are never given back.

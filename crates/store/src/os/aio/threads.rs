@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use super::begun::{Begun, Mailbox};
 use super::buffer::Pool;
 use super::queue::{self, Completion, Io, Queue, Request, complete};
+use crate::os::Token;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// This many reads at a time fill the queue of most devices.
@@ -24,6 +25,8 @@ pub struct Threads(Arc<Owner>);
 struct Owner {
     shared: Arc<Shared>,
     running: Mutex<Vec<JoinHandle<()>>>,
+    /// The process of the threads: a child after a fork has none of them.
+    process: Token,
 }
 
 struct Shared {
@@ -43,7 +46,8 @@ impl Threads {
     /// A pool without a thread as yet.
     pub fn new() -> Self {
         let shared = Shared { work: Mutex::default(), more: Condvar::new() };
-        Self(Arc::new(Owner { shared: Arc::new(shared), running: Mutex::default() }))
+        let (shared, process) = (Arc::new(shared), Token::of_this());
+        Self(Arc::new(Owner { shared, running: Mutex::default(), process }))
     }
 }
 
@@ -79,6 +83,9 @@ impl Owner {
     /// Hands jobs over and ensures that threads do them. If no thread can be started, the caller
     /// does them.
     fn hand_over(&self, pushed: &mut Vec<Request>, mailbox: &Arc<Mailbox>) {
+        if !self.process.is_of_this() {
+            return pushed.drain(..).for_each(|request| mailbox.put(complete(request)));
+        }
         let count = pushed.len();
         let mut work = lock(&self.shared.work);
         work.jobs.extend(pushed.drain(..).map(|request| (request, Arc::clone(mailbox))));
@@ -111,6 +118,10 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if !self.process.is_of_this() {
+            let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
+            return running.drain(..).for_each(std::mem::forget);
+        }
         lock(&self.shared.work).is_over = true;
         self.shared.more.notify_all();
         for thread in lock(&self.running).drain(..) {

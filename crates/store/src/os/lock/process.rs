@@ -110,8 +110,8 @@ pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
 }
 
 /// What tells a process from its children without a system call.
-#[derive(Clone, Copy)]
-pub(super) struct Token {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
     /// A word that differs in a child after a fork; `None`: the process number is used.
     word: Option<&'static AtomicU64>,
     number: u64,
@@ -119,7 +119,7 @@ pub(super) struct Token {
 
 impl Token {
     /// That of this process.
-    pub(super) fn of_this() -> Self {
+    pub(crate) fn of_this() -> Self {
         let word = token_word();
         let number = match word.map(|word| (word, word.load(Ordering::Relaxed))) {
             Some((word, 0)) => new_number(word),
@@ -131,7 +131,7 @@ impl Token {
 
     /// Whether this is still the process that it was made in.
     #[inline]
-    pub(super) fn is_of_this(self) -> bool {
+    pub(crate) fn is_of_this(self) -> bool {
         match self.word {
             Some(word) => word.load(Ordering::Relaxed) == self.number,
             None => u64::from(std::process::id()) == self.number,

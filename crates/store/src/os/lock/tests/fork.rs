@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "forking")]
 
 use super::super::*;
+use crate::os::{RealSystem, System as _};
 
 #[test]
 fn a_child_leaves_its_parents_things_alone() {
@@ -32,6 +33,37 @@ fn a_child_leaves_its_parents_things_alone() {
     assert!(!other.is_first());
     assert!(!other.lock_writer(Some(Duration::ZERO)).unwrap());
     assert_eq!(other.readers().0.len(), 1);
+}
+
+/// The lock of one opener is free once the process that took it lets go of it, whoever has
+/// inherited the open file; what a child lets go of stays its parent's.
+#[test]
+fn a_lock_goes_with_the_process_that_took_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock");
+    let take = || RealSystem.lock_exclusive(&path, 0o600).unwrap();
+    let lock = take().unwrap();
+    // SAFETY: the child closes a file and ends at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(lock);
+        // SAFETY: ends this process without running anything else.
+        unsafe { libc::_exit(0) }
+    }
+    // SAFETY: there is no place for a result to be written to.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    assert!(take().is_none());
+    leave_a_child();
+    drop(lock);
+    let lock = take();
+    assert!(lock.is_some() && take().is_none());
+    drop(lock);
+    let share = || RealSystem.lock_shared(&path).unwrap();
+    let shared = [share(), share()];
+    assert!(shared.iter().all(Option::is_some) && take().is_none());
+    leave_a_child();
+    drop(shared);
+    assert!(take().is_some());
 }
 
 /// Makes a child that inherits all open files and sleeps for a while.
