@@ -12,6 +12,7 @@ SQLITE_PRIVATE int sqlite3BtreeSetPagerFlags(Btree *p, unsigned pgFlags){
 
 SQLITE_PRIVATE int sqlite3BtreeSetPageSize(Btree *p, int pageSize, int nReserve, int iFix){
   if( !isStore(p) ) return native_sqlite3BtreeSetPageSize(p, pageSize, nReserve, iFix);
+  p->pBt->nReserveWanted = (u8)nReserve;
   return SQLITE_OK;
 }
 
