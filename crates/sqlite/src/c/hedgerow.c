@@ -48,6 +48,8 @@ struct HgBtree {
   HgFile file;
   HgTransfer transfer;     /* a row that comes from it or goes into it */
   u8 exclusive;            /* what PRAGMA locking_mode says */
+  u8 isNew;                /* it has committed, and the hook of the log was not told */
+  int nCommit;             /* commits since its last checkpoint */
   UnpackedRecord *unpacked;/* room for a record that is looked for */
   KeyInfo *unpackedInfo;   /* whose columns it has */
 };

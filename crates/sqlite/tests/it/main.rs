@@ -10,6 +10,7 @@ mod copies;
 mod counts;
 mod equal;
 mod fuzz;
+mod hooks;
 mod kills;
 mod orders;
 mod pair;
