@@ -17,6 +17,7 @@ mod pair;
 mod plain;
 mod probes;
 mod ranks;
+mod reset;
 mod scripts;
 mod sums;
 mod transactions;
