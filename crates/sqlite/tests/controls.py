@@ -5,6 +5,7 @@
 
 import ctypes
 import re
+import subprocess
 import sys
 
 lib = ctypes.CDLL("libsqlite3.so.0")
@@ -69,6 +70,31 @@ def answers(db):
     return found
 
 
+READER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("begin")
+db.execute("select * from t").fetchall()
+print("reads", flush=True)
+sys.stdin.read()
+"""
+
+
+def readers(path, engine):
+    """Whether there are readers of other processes: before, while there is one, and after it."""
+    db = Database(path, engine)
+    db.run("pragma journal_mode=wal")
+    db.run("select * from t")
+    found = [db.number(EXTERNAL_READER)]
+    pipe = subprocess.PIPE
+    other = subprocess.Popen([sys.executable, "-c", READER, path], stdin=pipe, stdout=pipe)
+    assert other.stdout.readline() == b"reads\n"
+    found.append(db.number(EXTERNAL_READER))
+    other.communicate()
+    found.append(db.number(EXTERNAL_READER))
+    return found
+
+
 def main():
     folder = sys.argv[1]
     stock, ours = (answers(Database(f"{folder}/controls.{e}", e)) for e in ("sqlite", "hedgerow"))
@@ -77,6 +103,8 @@ def main():
     for one, other in zip(stock, ours, strict=True):
         if one != other:
             raise SystemExit(f"controls.py: {other} instead of {one}")
+    stock, ours = (readers(f"{folder}/readers.{e}", e) for e in ("sqlite", "hedgerow"))
+    assert ours == stock == [(0, 0), (0, 1), (0, 0)], (ours, stock)
 
 
 main()
