@@ -549,6 +549,12 @@ numbers! {
     /// Changes with every commit that the connection notices, its own ones included.
     fn hg_seen(conn) { conn.seen() as u32 }
 
+    /// Whether another process reads.
+    fn hg_others_read(conn) {
+        let readers = conn.store().readers().unwrap_or_default();
+        readers.iter().any(|reader| reader.process != std::process::id()).into()
+    }
+
     /// Pages of the store.
     fn hg_page_count(conn) { conn.page_count() }
 

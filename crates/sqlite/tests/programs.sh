@@ -87,6 +87,9 @@ assert store.execute("select count(*) from u where x>=1000").fetchone() == (80,)
 assert store.execute("pragma integrity_check").fetchone() == ("ok",)
 PYTHON
 
+echo "sqlite3_file_control"
+"$python" "$here/controls.py" "$folder"
+
 # What a working copy of Subversion's tells of itself after changes of every kind; its database is
 # made by the engine $1.
 working_copies() {

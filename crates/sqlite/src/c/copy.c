@@ -503,6 +503,30 @@ static int hgVacuumInto(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pO
   return rc;
 }
 
+/* Waits for the writer's turn as the busy handler says. What moves pages would wait for it without
+** end, also for a connection of the same thread. */
+static int hgWaitForTurn(Btree *p){
+  int rc = sqlite3BtreeBeginTrans(p, 2, 0);
+  return rc==SQLITE_OK ? sqlite3BtreeRollback(p, SQLITE_OK, 0) : rc;
+}
+
+/* VACUUM while SQLITE_DBCONFIG_RESET_DATABASE is on: everything of SQLite's goes. What is said
+** about checksums stays, and the version of the schema tells other connections. */
+static int hgReset(sqlite3 *db, Btree *p){
+  u32 version = 0, kind;
+  int rc = sqlite3BtreeBeginTrans(p, 2, 0);
+  if( rc!=SQLITE_OK ) return rc;
+  sqlite3BtreeGetMeta(p, BTREE_SCHEMA_VERSION, &version);
+  kind = hgKind(p);
+  rc = hgEmpty(p);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeUpdateMeta(p, HG_ROW_CHECKSUM, kind);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeUpdateMeta(p, BTREE_SCHEMA_VERSION, version+1);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(p);
+  if( rc!=SQLITE_OK ) sqlite3BtreeRollback(p, SQLITE_OK, 0);
+  sqlite3ResetAllSchemasOfConnection(db);
+  return rc;
+}
+
 /* VACUUM of a store sees to the checksums of its rows and gives free pages at the end of the file
 ** back. */
 SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
@@ -524,6 +548,8 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
     return SQLITE_ERROR;
   }
   if( (p->pBt->btsFlags & BTS_READ_ONLY)!=0 ) return SQLITE_READONLY;
-  rc = hgRenewRows(p);
+  rc = hgWaitForTurn(p);
+  if( rc!=SQLITE_OK ) return rc;
+  rc = (db->flags & SQLITE_ResetDatabase)!=0 ? hgReset(db, p) : hgRenewRows(p);
   return rc==SQLITE_OK ? hg_compact(storeOf(p)->conn) : rc;
 }

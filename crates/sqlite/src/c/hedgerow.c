@@ -28,6 +28,15 @@ struct HgTransfer {
   u32 room;                /* bytes that data has room for, less a margin */
 };
 
+/* What programs ask a file by sqlite3_file_control() and set there. */
+typedef struct HgFile HgFile;
+struct HgFile {
+  dev_t dev;               /* which file the name stood for when it was opened */
+  ino_t ino;
+  int persistWal;          /* what was set, which has no effect on a store */
+  int powersafe;
+};
+
 /* The b-tree of a store. */
 typedef struct HgBtree HgBtree;
 struct HgBtree {
@@ -36,8 +45,11 @@ struct HgBtree {
   HgConn *conn;            /* the connection to the store */
   Btree *memory;           /* the empty database in memory whose pager is lent */
   char *filename;          /* as sqlite3_create_filename() makes it */
+  HgFile file;
   HgTransfer transfer;     /* a row that comes from it or goes into it */
   u8 exclusive;            /* what PRAGMA locking_mode says */
+  u8 isNew;                /* it has committed, and the hook of the log was not told */
+  int nCommit;             /* commits since its last checkpoint */
   UnpackedRecord *unpacked;/* room for a record that is looked for */
   KeyInfo *unpackedInfo;   /* whose columns it has */
 };
@@ -93,7 +105,8 @@ static __thread HgBtree *hgTransferring;
 #include "sums.c"          /* checksums of rows: verifying, and what a mismatch says */
 #include "entries.c"       /* reading and writing where a cursor is; integrity_check */
 #include "copy.c"          /* backup, serialize, VACUUM */
-#include "pragmas.c"       /* PRAGMA engine and row_checksum; file controls */
+#include "pragmas.c"       /* PRAGMA engine and row_checksum */
+#include "controls.c"      /* what a store answers in place of a file */
 #include "count.c"         /* counting and skipping by the counters */
 #include "programs.c"      /* what is looked for in programs */
 #include "ranks.c"         /* functions of counts and ranks */

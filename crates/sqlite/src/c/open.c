@@ -83,6 +83,16 @@ static void hgFree(HgBtree *p){
 /* While a store is copied by VACUUM INTO: what its copy says about checksums of rows. */
 static __thread u32 hgVacuumKind;
 
+/* Notes what is answered about the file of a store that was just opened. */
+static void hgNoteFile(HgBtree *p){
+  struct stat buf;
+  if( osStat(p->filename, &buf)==0 ){
+    p->file.dev = buf.st_dev;
+    p->file.ino = buf.st_ino;
+  }
+  p->file.powersafe = sqlite3_uri_boolean(p->filename, "psow", SQLITE_POWERSAFE_OVERWRITE);
+}
+
 /* Opens a store. */
 static int hgOpen(
   sqlite3_vfs *pVfs,
@@ -114,6 +124,7 @@ static int hgOpen(
     p->shared.pageSize = p->shared.usableSize = hg_page_size(p->conn);
     p->filename = hgFilename(zFilename, zPath);
     if( p->filename==0 ) rc = SQLITE_NOMEM_BKPT;
+    else hgNoteFile(p);
   }
   if( rc==SQLITE_OK ){
     int memory = (vfsFlags & ~SQLITE_OPEN_MAIN_DB) | SQLITE_OPEN_TEMP_DB;

@@ -33,6 +33,17 @@ static u32 hgPagerDataVersion(Pager *pPager){
   return hgIsLent(pPager) ? hg_seen(((HgBtree*)pPager->pBusyHandlerArg)->conn)
                           : sqlite3PagerDataVersion(pPager);
 }
+/* What the hook of the log is told after a commit. A store has no log that grows, and so none for
+** SQLite's own hook to copy back. */
+static int hgPagerWalCallback(Pager *pPager){
+  HgBtree *p;
+  if( !hgIsLent(pPager) ) return sqlite3PagerWalCallback(pPager);
+  p = (HgBtree*)pPager->pBusyHandlerArg;
+  if( !p->isNew ) return 0;
+  p->isNew = 0;
+  return p->base.db->xWalCallback==sqlite3WalDefaultHook ? 0 : p->nCommit;
+}
+
 /* The version of SQLite that the library says it is: some programs refuse to run with another one
 ** than they were compiled with, though it would serve. HEDGEROW_SQLITE_SOURCE_ID says it for them. */
 SQLITE_API const char *native_sqlite3_sourceid(void);
@@ -49,3 +60,4 @@ SQLITE_API const char *sqlite3_sourceid(void){
 #define sqlite3PagerIsMemdb hgPagerIsMemdb
 #define sqlite3PagerLockingMode hgPagerLockingMode
 #define sqlite3PagerDataVersion hgPagerDataVersion
+#define sqlite3PagerWalCallback hgPagerWalCallback

@@ -1,5 +1,5 @@
 /*
-** Pragmas of stores, and what a store answers in place of a file. Included by hedgerow.c.
+** Pragmas of stores. Included by hedgerow.c.
 */
 
 /*
@@ -44,42 +44,4 @@ static int hgPragmaEngine(sqlite3 *db, const char *zDbName, char **azArg){
   }
   azArg[0] = sqlite3_mprintf("%s", isStore(db->aDb[i].pBt) ? "hedgerow" : "sqlite");
   return azArg[0] ? SQLITE_OK : SQLITE_NOMEM_BKPT;
-}
-
-/* What a store answers in place of a file; SQLITE_NOTFOUND for everything else. */
-static int hgFileControl(sqlite3 *db, const char *zDbName, int op, void *pArg){
-  Btree *p;
-  if( op==SQLITE_FCNTL_PRAGMA && sqlite3_stricmp(((char**)pArg)[1], "engine")==0 ){
-    return hgPragmaEngine(db, zDbName, (char**)pArg);
-  }
-  if( op==SQLITE_FCNTL_PRAGMA && sqlite3_stricmp(((char**)pArg)[1], "row_checksum")==0 ){
-    return hgPragmaSums(db, zDbName, (char**)pArg);
-  }
-  p = sqlite3DbNameToBtree(db, zDbName);
-  if( p==0 || !isStore(p) ) return SQLITE_NOTFOUND;
-  switch( op ){
-    case SQLITE_FCNTL_MMAP_SIZE:
-      /* It is mapped whole; SQLite is told what it has set. */
-      *(i64*)pArg = db->szMmap;
-      return SQLITE_OK;
-    case SQLITE_FCNTL_LOCKSTATE:
-      *(int*)pArg = p->inTrans;
-      return SQLITE_OK;
-    default:
-      return SQLITE_NOTFOUND;
-  }
-}
-
-SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
-#ifdef SQLITE_ENABLE_API_ARMOR
-  if( !sqlite3SafetyCheckOk(db) ) return SQLITE_MISUSE_BKPT;
-#endif
-  if( pArg ){
-    int rc;
-    sqlite3_mutex_enter(db->mutex);
-    rc = hgFileControl(db, zDbName, op, pArg);
-    sqlite3_mutex_leave(db->mutex);
-    if( rc!=SQLITE_NOTFOUND ) return rc;
-  }
-  return native_sqlite3_file_control(db, zDbName, op, pArg);
 }

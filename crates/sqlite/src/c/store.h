@@ -61,6 +61,7 @@ u32 hg_number(HgConn*, int index);
 u32 hg_schema_version(HgConn*);
 u32 hg_data_version(HgConn*);
 u32 hg_seen(HgConn*);
+u32 hg_others_read(HgConn*);
 u32 hg_page_count(HgConn*);
 u32 hg_free_pages(HgConn*);
 u32 hg_page_size(HgConn*);

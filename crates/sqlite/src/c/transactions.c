@@ -12,6 +12,7 @@ SQLITE_PRIVATE int sqlite3BtreeSetPagerFlags(Btree *p, unsigned pgFlags){
 
 SQLITE_PRIVATE int sqlite3BtreeSetPageSize(Btree *p, int pageSize, int nReserve, int iFix){
   if( !isStore(p) ) return native_sqlite3BtreeSetPageSize(p, pageSize, nReserve, iFix);
+  p->pBt->nReserveWanted = (u8)nReserve;
   return SQLITE_OK;
 }
 
@@ -63,6 +64,8 @@ SQLITE_PRIVATE int sqlite3BtreeCheckpoint(Btree *p, int eMode, int *pnLog, int *
   if( p->inTrans!=TRANS_NONE ) return SQLITE_LOCKED;
   if( pnLog ) *pnLog = 0;
   if( pnCkpt ) *pnCkpt = 0;
+  if( eMode==SQLITE_CHECKPOINT_NOOP ) return SQLITE_OK;
+  storeOf(p)->nCommit = 0;
   return hg_sync(storeOf(p)->conn);
 }
 
@@ -120,6 +123,17 @@ static int hgGoesOn(Btree *p){
   return p->db->nVdbeRead>1;
 }
 
+/* Commits. A transaction that has changed nothing is no commit. */
+static int hgCommit(HgBtree *p, int goesOn){
+  u32 seen = hg_seen(p->conn);
+  int rc = hg_commit(p->conn, goesOn);
+  if( rc==SQLITE_OK && hg_seen(p->conn)!=seen ){
+    p->isNew = 1;
+    if( p->nCommit<0x7fffffff ) p->nCommit++;
+  }
+  return rc;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   int rc;
   if( !isStore(p) ) return native_sqlite3BtreeCommitPhaseOne(p, zSuperJrnl);
@@ -127,7 +141,7 @@ SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   rc = hgSaveAll(p);
   if( rc==SQLITE_OK ){
     int goesOn = hgGoesOn(p);
-    rc = hg_commit(storeOf(p)->conn, goesOn);
+    rc = hgCommit(storeOf(p), goesOn);
     hgSetState(p, rc==SQLITE_OK && goesOn ? TRANS_READ : TRANS_NONE);
   }
   return rc;

@@ -5,16 +5,19 @@
 use sqlite as _;
 
 mod appends;
+mod controls;
 mod copies;
 mod counts;
 mod equal;
 mod fuzz;
+mod hooks;
 mod kills;
 mod orders;
 mod pair;
 mod plain;
 mod probes;
 mod ranks;
+mod reset;
 mod scripts;
 mod sums;
 mod transactions;
