@@ -21,8 +21,8 @@ use crate::status::{Result, Status};
 /// empty database is made.
 ///
 /// # Errors
-/// If the database is open, of LevelDB or of another comparator, or the system refuses. It is left
-/// as it was then.
+/// If the database is open, of LevelDB or of another comparator: nothing has changed then. If the
+/// system refuses: it can be opened, or repaired again.
 pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
     let folder = folder::path_of(name)?;
     // What is wrong shows when the lock is taken.

@@ -31,7 +31,7 @@ const RESERVE_MIN: u64 = 64 << 20;
 const SHARED_BYTES: u64 = 8 << 40;
 /// The files that are mapped with address space to grow share about this much of it.
 #[cfg(not(target_pointer_width = "64"))]
-const SHARED_BYTES: u64 = 1 << 30;
+const SHARED_BYTES: u64 = 2 << 30;
 /// A file of a process that has many may grow at least to this many times its length.
 const GROWS: u64 = 8;
 

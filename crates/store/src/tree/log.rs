@@ -69,6 +69,9 @@ const RING_UNIT: u64 = 64 << 10;
 /// No ring is made before this many commits of this process would have gained by it, nor for a
 /// store that is shorter than the shortest ring.
 const GAINED_MIN: u32 = 32;
+/// Nor is a short ring used before this many: a close flushes what is in the log, which is more
+/// than a few commits gain.
+const USED_MIN: u32 = 4;
 /// A commit of more pages, or of more bytes in long values, flushes its pages.
 const PAGES_MAX: usize = 4096;
 const EXTENT_BYTES_MAX: usize = 64 << 10;
@@ -241,10 +244,10 @@ fn prepare(
     let follows = |place: &LogPlace| place.chained && place.open;
     let Some(place) = newest.meta.log.filter(follows) else { return Ok(None) };
     let Some(durable) = durable_place(store)? else { return Ok(None) };
-    if !durable.open || durable.run != place.run {
+    let page_size = state.pages.page_size() as u64;
+    if !durable.open || durable.run != place.run || is_early(store, place.ring_bytes(page_size)) {
         return Ok(None);
     }
-    let page_size = state.pages.page_size() as u64;
     let pages_len = image.bytes() as u64 + state.pages.extents.bytes() as u64;
     let room_for =
         |len: u64| place.room_for(len, durable.at, page_size).filter(|_| 2 * len <= pages_len);
@@ -256,6 +259,12 @@ fn prepare(
     let sum = finish(bytes, at);
     let behind = LogPlace { at: (at + len).next_multiple_of(RECORD_ALIGN), sum, ..place };
     Ok(Some((place.offset(at, page_size), behind)))
+}
+
+/// Whether this process has not yet made as many commits as make a short ring worth its while.
+fn is_early(store: &Inner, ring: u64) -> bool {
+    let is_short = ring < LONG_RING_BYTES && store.options.log_size.is_none();
+    is_short && locked(&store.hints.log).gained < USED_MIN
 }
 
 /// A page of a record.
