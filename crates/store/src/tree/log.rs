@@ -56,10 +56,10 @@ use moved::Index;
 
 /// Records begin at multiples of this, so that writing one never touches a sector of another.
 pub(crate) const RECORD_ALIGN: u64 = 4096;
-/// The ring is this part of the store, and of the size that the store may have, within bounds.
+/// The ring is this part of the store, within bounds.
 const RING_PART: u64 = 16;
-/// A small store has a short ring: the commit that finds it full flushes what a checkpoint would,
-/// and that is little.
+/// A smaller store has a short ring, of one unit: the commit that finds it full flushes what a
+/// checkpoint would, and that is little.
 const SMALL_STORE_BYTES: u64 = 4 << 20;
 /// Half of a ring of at least this length is enough for a checkpoint behind the writers.
 pub(crate) const LONG_RING_BYTES: u64 = 512 << 10;
@@ -479,15 +479,12 @@ fn wanted_bytes(asked: Option<u64>, store_bytes: u64, max_size: Option<u64>) -> 
     if let Some(bytes) = asked {
         return bytes - bytes % RING_UNIT;
     }
-    let part = store_bytes / RING_PART;
     if store_bytes >= SMALL_STORE_BYTES {
+        let part = store_bytes / RING_PART;
         return part.clamp(LONG_RING_BYTES, RING_BYTES_MAX).next_power_of_two();
     }
     let has_room = max_size.is_none_or(|most| RING_UNIT < most / RING_PART);
-    if store_bytes < RING_UNIT || !has_room {
-        return 0;
-    }
-    part.max(RING_UNIT).next_power_of_two()
+    if has_room && store_bytes >= RING_UNIT { RING_UNIT } else { 0 }
 }
 
 /// Writes the ring once, so that writing records changes no more than bytes on the disk.

@@ -309,8 +309,8 @@ impl Builder {
     /// The length of the redo log in the file: a multiple of 64 KiB, or 0 for no log. With a log,
     /// durable commits of scattered pages wait for one short write instead of all their pages;
     /// after a power cut the next opening replays it. By default it is a sixteenth of the store,
-    /// from 512 KiB to 64 MiB, of a store below 4 MiB from 64 KiB on, and is made when several
-    /// commits would have gained by it; 0 for none.
+    /// from 512 KiB to 64 MiB, or 64 KiB of a store below 4 MiB, and is made when several commits
+    /// would have gained by it; 0 for none.
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log_size = Some(bytes);
         self
