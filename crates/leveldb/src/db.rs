@@ -28,7 +28,7 @@ impl Db {
     pub(crate) fn open(name: &[u8], options: &Options) -> Result<Self> {
         let folder = folder::path_of(name)?;
         // What is wrong shows when the lock is taken.
-        let _ = fs::create_dir(&folder);
+        let _ = folder::create_folder(&folder);
         let lock = FileLock::take(&folder.join(LOCK))?;
         repair::settle(&folder)?;
         let engine = match folder::content(&folder)? {
@@ -118,7 +118,7 @@ impl Db {
     /// Makes a copy of the newest state, a database of its own, in a folder that is not there yet.
     pub(crate) fn backup(&self, name: &[u8]) -> Result<()> {
         let to = folder::path_of(name)?;
-        fs::create_dir(&to).map_err(|error| Status::io(&to, &error))?;
+        folder::create_folder(&to).map_err(|error| Status::io(&to, &error))?;
         let current = current(self.engine.kind(), &self.comparator);
         current.announce(&to)?;
         self.engine.copy_to(&to)?;

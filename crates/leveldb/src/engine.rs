@@ -15,8 +15,6 @@ mod tree;
 
 /// The name of the one table, or keyspace, with a database's entries.
 const NAME: &str = "leveldb";
-/// The permission bits of new files, of which the mask of the process takes some: LevelDB's.
-const FILE_MODE: u32 = 0o644;
 /// How many levels LevelDB shows.
 pub(crate) const LEVELS: usize = 7;
 

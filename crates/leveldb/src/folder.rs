@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::options::Kind;
@@ -25,6 +26,10 @@ pub(crate) const LSM: &str = "lsm";
 pub(crate) const TREE: [&str; 2] = ["data.hdg", "lock.hdg"];
 /// What the file begins with.
 const MAGIC: &str = "hedgerow leveldb 1";
+/// The permission bits of new files and folders, of which the mask of the process takes some:
+/// LevelDB's.
+pub(crate) const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
 /// What a program's log is called, and the one before it.
 const LOGS: [&str; 2] = ["LOG", "LOG.old"];
 /// The folder of what a repair has brought over, until it takes the place of the engine's files.
@@ -84,7 +89,7 @@ impl Current {
     }
 
     fn write(&self, path: &Path) -> Result<()> {
-        let written = File::create(path).and_then(|mut file| {
+        let written = create_file(path).and_then(|mut file| {
             file.write_all(self.encode().as_bytes())?;
             file.sync_all()
         });
@@ -98,6 +103,17 @@ fn rename(folder: &Path, from: &str) -> Result<()> {
     let renamed = fs::rename(folder.join(from), &path);
     renamed.map_err(|error| Status::io(&path, &error))?;
     sync(folder).map_err(|error| Status::io(folder, &error))
+}
+
+/// Makes a file, or an old one empty.
+fn create_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+}
+
+/// Makes a folder.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(FOLDER_MODE).create(path)
 }
 
 /// Makes durable which names stand in a folder.
@@ -224,7 +240,7 @@ pub(crate) fn destroy(folder: &Path) -> Result<()> {
 pub(crate) fn new_log(folder: &Path) -> Option<File> {
     let [log, old] = LOGS.map(|name| folder.join(name));
     let _ = fs::rename(&log, old);
-    File::create(log).ok()
+    create_file(&log).ok()
 }
 
 /// The path that a program gave.

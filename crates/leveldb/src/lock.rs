@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 
+use crate::folder::FILE_MODE;
 use crate::status::{Code, Result, Status, reason_of};
 
 /// The names that this process has locked.
@@ -40,7 +41,7 @@ impl FileLock {
             return Err(Status::new(Code::IoError, message));
         }
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
         let file = options.open(path).map_err(|error| Status::io(path, &error))?;
         fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| {
             let reason = reason_of(&io::Error::from(errno));

@@ -12,7 +12,8 @@ use std::path::Path;
 
 use crate::db::{create, current, log_in};
 use crate::engine;
-use crate::folder::{self, LOCK, LSM, REPLACED, SALVAGED, TREE, remove, remove_folder, sync};
+use crate::folder::{self, LOCK, LSM, REPLACED, SALVAGED, TREE};
+use crate::folder::{create_folder, remove, remove_folder, sync};
 use crate::lock::FileLock;
 use crate::options::{Kind, Options};
 use crate::status::{Result, Status};
@@ -26,7 +27,7 @@ use crate::status::{Result, Status};
 pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
     let folder = folder::path_of(name)?;
     // What is wrong shows when the lock is taken.
-    let _ = fs::create_dir(&folder);
+    let _ = folder::create_folder(&folder);
     let _lock = FileLock::take(&folder.join(LOCK))?;
     settle(&folder)?;
     let Some(kind) = folder::engine_of(&folder)? else {
@@ -34,7 +35,7 @@ pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
     };
     let io = |error: io::Error| Status::io(&folder, &error);
     let salvaged = folder.join(SALVAGED);
-    remove_folder(&salvaged).and_then(|()| fs::create_dir(&salvaged)).map_err(io)?;
+    remove_folder(&salvaged).and_then(|()| create_folder(&salvaged)).map_err(io)?;
     let losses = engine::salvage(kind, &folder, &salvaged, options).inspect_err(|_| {
         // The caller gets the error; half a copy is of no use.
         let _ = remove_folder(&salvaged);
@@ -73,7 +74,7 @@ fn main_of(kind: Kind) -> &'static str {
 fn replace(folder: &Path, main: &str) -> io::Result<()> {
     let aside = folder.join(REPLACED);
     remove_folder(&aside)?;
-    fs::create_dir(&aside)?;
+    create_folder(&aside)?;
     sync(&folder.join(SALVAGED))?;
     // From here on the folder has no such file until the new one is there.
     fs::rename(folder.join(main), aside.join(main))?;

@@ -7,9 +7,9 @@ use hedgerow::Durability;
 use hedgerow::lsm::{Batch, Cursor, Db, Keyspace, KeyspaceOptions, Loss, Readable, Snapshot};
 
 use super::flusher::{DELAY, Flusher};
-use super::{FILE_MODE, Here, LEVELS, Level, Move, NAME, Str};
+use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
-use crate::folder::LSM;
+use crate::folder::{FILE_MODE, LSM};
 use crate::options::Options;
 use crate::status::Result;
 

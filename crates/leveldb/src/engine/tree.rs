@@ -15,9 +15,9 @@ use hedgerow::tree::{
 };
 
 use super::flusher::{DELAY, Flusher};
-use super::{FILE_MODE, Here, LEVELS, Level, Move, NAME, Str};
+use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
-use crate::folder::TREE;
+use crate::folder::{FILE_MODE, TREE};
 use crate::options::Options;
 use crate::status::{Result, Status};
 

@@ -38,6 +38,29 @@ const GROWS: u64 = 8;
 /// How many files are mapped with address space to grow.
 static GROWING: AtomicU64 = AtomicU64::new(0);
 
+/// One of these files, as long as it is mapped.
+struct Growing;
+
+impl Growing {
+    /// How much of `asked` bytes of address space another one gets that has `len`: the more there
+    /// are, the less.
+    fn part(asked: u64, len: u64) -> u64 {
+        let part = SHARED_BYTES / (1 + GROWING.load(Relaxed));
+        part.max(len.saturating_mul(GROWS)).max(RESERVE_MIN).min(asked)
+    }
+
+    fn new() -> Self {
+        GROWING.fetch_add(1, Relaxed);
+        Self
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        GROWING.fetch_sub(1, Relaxed);
+    }
+}
+
 /// Asks the system to use large pages for this memory, where it has them. It may refuse.
 #[cfg(target_os = "linux")]
 pub(crate) fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {
@@ -61,6 +84,7 @@ pub(crate) fn lend(memory: &mut [MaybeUninit<u8>]) -> bool {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
+    growing: Option<Growing>,
 }
 
 // SAFETY: a region is a range of addresses that no thread owns; what is done with its memory is
@@ -119,7 +143,7 @@ impl Region {
 
     fn granted(base: *mut c_void, len: usize) -> io::Result<Self> {
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, len })
+        Ok(Self { base, len, growing: None })
     }
 
     /// One page of memory that reads as zeros in a child after a fork.
@@ -218,43 +242,6 @@ impl Paging for Private {
                 mm::madvise(base, (end - start) as usize, mm::Advice::LinuxDontNeed)
             };
         }
-    }
-}
-
-/// A map with address space to grow.
-struct Growing(Arc<dyn Paging>);
-
-impl Growing {
-    /// How much of `asked` bytes of address space another such map gets, of a file that has `len`:
-    /// the more there are, the less.
-    fn part(asked: u64, len: u64) -> u64 {
-        let part = SHARED_BYTES / (1 + GROWING.load(Relaxed));
-        part.max(len.saturating_mul(GROWS)).max(RESERVE_MIN).min(asked)
-    }
-
-    fn new(map: Arc<dyn Paging>) -> Self {
-        GROWING.fetch_add(1, Relaxed);
-        Self(map)
-    }
-}
-
-impl Paging for Growing {
-    fn expect_random(&self) {
-        self.0.expect_random();
-    }
-
-    fn read_ahead(&self, offset: u64, len: u64) {
-        self.0.read_ahead(offset, len);
-    }
-
-    fn show_file(&self, offset: u64, len: u64) {
-        self.0.show_file(offset, len);
-    }
-}
-
-impl Drop for Growing {
-    fn drop(&mut self) {
-        GROWING.fetch_sub(1, Relaxed);
     }
 }
 
@@ -390,19 +377,22 @@ fn is_too_long(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL | libc::EOVERFLOW))
 }
 
-fn map(
-    file: BorrowedFd<'_>,
-    len: usize,
-    access: Access,
-) -> io::Result<(*const u8, Arc<dyn Paging>)> {
-    #[cfg(target_os = "linux")]
-    if access == Access::Private {
-        let region = Region::file_private(file, len)?;
-        return Ok((region.base().cast_const(), Arc::new(Private(region))));
+fn map(file: BorrowedFd<'_>, len: usize, access: Access) -> io::Result<Region> {
+    match access {
+        #[cfg(target_os = "linux")]
+        Access::Private => Region::file_private(file, len),
+        _ => Region::file_read_only(file, len),
     }
-    let _ = access;
-    let region = Region::file_read_only(file, len)?;
-    Ok((region.base().cast_const(), Arc::new(region)))
+}
+
+fn shown(region: Region, access: Access) -> Map {
+    let (base, reserved) = (region.base().cast_const(), region.len as u64);
+    let owner: Arc<dyn Paging> = match access {
+        #[cfg(target_os = "linux")]
+        Access::Private => Arc::new(Private(region)),
+        _ => Arc::new(region),
+    };
+    Map { base, reserved, owner }
 }
 
 /// Maps a data file of `file_len` bytes under `reserve` bytes of address space, less where the
@@ -423,12 +413,9 @@ pub(super) fn reserve(
     };
     while len >= least && len >= file_len && len <= largest {
         match map(file, len as usize, access) {
-            Ok((base, owner)) if reserve == 0 => {
-                return Ok(Some(Map { base, reserved: len, owner }));
-            }
-            Ok((base, owner)) => {
-                let owner = Arc::new(Growing::new(owner));
-                return Ok(Some(Map { base, reserved: len, owner }));
+            Ok(mut region) => {
+                region.growing = (reserve > 0).then(Growing::new);
+                return Ok(Some(shown(region, access)));
             }
             // A file system without maps.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),

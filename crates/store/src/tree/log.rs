@@ -62,7 +62,7 @@ const RING_PART: u64 = 16;
 /// checkpoint would, and that is little.
 const SMALL_STORE_BYTES: u64 = 4 << 20;
 /// Half of a ring of at least this length is enough for a checkpoint behind the writers.
-pub(crate) const LONG_RING_BYTES: u64 = 512 << 10;
+const LONG_RING_BYTES: u64 = 512 << 10;
 const RING_BYTES_MAX: u64 = 64 << 20;
 /// A ring is a multiple of this, which is one of every page size.
 const RING_UNIT: u64 = 64 << 10;
