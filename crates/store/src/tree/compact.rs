@@ -3,8 +3,9 @@
 //!
 //! # How
 //!
-//! If `f` pages of a store that ends at `end` are free, what is in use fits before `limit = end -
-//! f`. A *pass* walks all trees once and copies each page from `limit` on, with the branches above
+//! If `f` pages of a store that ends at `end` are free, what is in use fits before `end - f`. Steps
+//! need some room themselves, for copies of branches and of the catalog: `limit` is a little after
+//! that. A *pass* walks all trees once and copies each page from `limit` on, with the branches above
 //! it, as any other change would; the commit numbers the copies from the lowest free page on. A
 //! pass consists of *steps*, each a commit of about [`STEP_PAGES`] pages, between which others read
 //! and write; it goes on where it stopped by table and position. Changes by others in between do no
@@ -108,7 +109,8 @@ impl Store {
         Ok(())
     }
 
-    /// The end of the store, and where it could be.
+    /// The end of the store, and where it could be: half of what is not worth a pass is left to the
+    /// steps, which otherwise would have no page to move the last ones to.
     fn limit(&self) -> Result<(PageNo, PageNo)> {
         let txn = self.begin_read()?;
         let meta = &txn.meta.meta;
@@ -116,7 +118,8 @@ impl Store {
         let ready = meta.recent.iter().filter(|f| !is_held(&protected, f.birth, f.freed));
         let recent: u64 = ready.map(|free| u64::from(free.run.len)).sum();
         let free = meta.free.ready.saturating_add(recent).min(u64::from(meta.end));
-        Ok((meta.end, meta.end - free as u32))
+        let fits = meta.end - free as u32;
+        Ok((meta.end, meta.end.min(fits + slack(meta.end) / 2)))
     }
 
     /// Two commits that change nothing: pages that are left by the last step become free, and the
