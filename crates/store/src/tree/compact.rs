@@ -5,11 +5,11 @@
 //!
 //! If `f` pages of a store that ends at `end` are free, what is in use fits before `end - f`. Steps
 //! need some room themselves, for copies of branches and of the catalog: `limit` is a little after
-//! that. A *pass* walks all trees once and copies each page from `limit` on, with the branches above
-//! it, as any other change would; the commit numbers the copies from the lowest free page on. A
-//! pass consists of *steps*, each a commit of about [`STEP_PAGES`] pages, between which others read
-//! and write; it goes on where it stopped by table and position. Changes by others in between do no
-//! more harm than that a page is moved in vain or not at all.
+//! that. A *pass* walks all trees once and copies each page from `limit` on, with the branches
+//! above it, as any other change would; the commit numbers the copies from the lowest free page on.
+//! A pass consists of *steps*, each a commit of about [`STEP_PAGES`] pages, between which others
+//! read and write; it goes on where it stopped by table and position. Changes by others in between
+//! do no more harm than that a page is moved in vain or not at all.
 //!
 //! Long values need neighbouring pages. They are moved first, before single pages fill the gaps;
 //! and where they find no room, a part of the store that is mostly free is cleared for them.
