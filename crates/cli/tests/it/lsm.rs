@@ -1,6 +1,7 @@
 //! The subcommands over stores of the engine lsm, which they know by their files; what that engine
 //! does not have is said; and conversion between the engines.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
@@ -383,12 +384,11 @@ fn a_store_that_another_process_has_is_waited_for() {
             run.says("gave up")
         };
     }
-    let waits = sandbox.start(&["put", "s", "fig", "6", "--timeout", "60"]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    db.close().unwrap();
-    let output = waits.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    let mut waits = sandbox.start(&["put", "s", "fig", "6", "--timeout", "60"]);
+    let mut said = String::new();
+    BufReader::new(waits.stderr.take().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains("waiting for ") && said.contains("has the store open"), "{said}");
+    db.close().unwrap();
+    assert!(waits.wait().unwrap().success());
     assert_eq!(sandbox.ok(&["get", "s", "fig"]), "6\n");
 }

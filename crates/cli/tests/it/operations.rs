@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Run, Sandbox};
+use crate::sandbox::{Run, Sandbox, until};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
 
@@ -114,9 +114,15 @@ impl Case {
 
     /// A writer that has the store open: of the tree, with its turn to write.
     fn start_writer(&mut self) {
-        let mut command = self.sandbox.start(&["load", "s", "--as", "lines"]);
+        let arguments = ["load", "s", "--as", "lines", "--timeout", "60"];
+        let mut command = self.sandbox.start(&arguments);
         std::io::Write::write_all(command.stdin.as_mut().unwrap(), b"zz\tnever\n").unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        if self.is_tree() {
+            let store = hedgerow::tree::Store::open(self.sandbox.path("s")).unwrap();
+            until("the load begins", || store.try_begin_write().unwrap().is_none());
+        } else {
+            until("the load begins", || self.sandbox.run(&["get", "s", "000100"]).code == 3);
+        }
         assert!(command.try_wait().unwrap().is_none());
         self.writer = Some(command);
     }

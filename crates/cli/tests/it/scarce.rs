@@ -11,7 +11,7 @@ use hedgerow::tree::Store;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Run, Sandbox};
+use crate::sandbox::{Run, Sandbox, until};
 
 /// Lines for `load` of about `bytes` bytes.
 fn lines(bytes: usize) -> String {
@@ -20,15 +20,6 @@ fn lines(bytes: usize) -> String {
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-/// Waits until something holds.
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < patience, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -130,8 +121,21 @@ fn writer(sandbox: &Sandbox) -> Child {
     child
 }
 
+/// Whether a command catches the interruption: before that it ends it at once. True where the
+/// system does not say.
+fn catches_interruptions(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+    let caught = |text: String| {
+        let signals = text.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        u64::from_str_radix(signals.trim(), 16).ok()
+    };
+    let interruption = 1 << (Signal::INT.as_raw() - 1);
+    status.ok().and_then(caught).is_none_or(|signals| signals & interruption != 0)
+}
+
 /// Interrupts a command that waits, and sees that it ends.
 fn interrupted(mut child: Child) {
+    until("the command catches signals", || catches_interruptions(&child));
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none(), "the command did not wait");
     signal(&child, Signal::INT);

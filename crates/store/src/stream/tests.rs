@@ -264,7 +264,9 @@ fn an_idle_stream_gives_its_snapshot_back() {
     fill(&store, 0..50);
     let mut pairs = Scan::new("t").park_after(Duration::from_millis(20)).pairs(&store).unwrap();
     assert_eq!(pairs.next().unwrap().unwrap().key(), [0]);
-    assert_eq!(store.readers().unwrap().len(), 1);
+    // Where this thread had to wait for the processor, the stream may be parked by now.
+    let readers = store.readers().unwrap().len();
+    assert!(readers == 1 || readers == 0 && pairs.is_parked());
     while !store.readers().unwrap().is_empty() {
         std::thread::sleep(Duration::from_millis(1));
     }
