@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use hedgerow::Durability;
 use hedgerow::tree::{
     Builder, CopyOptions, Cursor, Entry, Interrupt, Loss, Order, ReadTxn, Snapshot as _, Store,
-    Table, TableOptions, TableStat, WriteTxn,
+    Table, TableInfo, TableOptions, TableStat, WriteTxn,
 };
 
 use super::flusher::{DELAY, Flusher};
@@ -23,6 +23,8 @@ use crate::status::{Result, Status};
 
 /// The longest name of an order that the engine stores.
 const NAME_BYTES_MAX: usize = 64;
+/// What the name of a table that was found without its name begins with.
+const LOST: &[u8] = b"lost page ";
 /// A batch of at least this many operations is applied in the order of its keys.
 const SORT_FROM: usize = 16;
 
@@ -77,15 +79,27 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A table whose name is not known any more can only be the one that there is. Where there is
-    /// none, it is made.
+    /// A table whose name is not known any more can only be the one that there is: of several, the
+    /// one with the most entries. An older catalog may name it as it was before the first entry.
+    /// Where there is none, it is made.
     fn adopt(&self) -> Result<()> {
         self.store.write(|txn| {
-            let names: Vec<_> = txn.tables()?.into_iter().map(|info| info.name).collect();
-            match names.as_slice() {
-                names if names.iter().any(|name| name == NAME.as_bytes()) => Ok(()),
-                [one] => txn.rename_table(one, NAME),
-                _ => txn.create_table(NAME, &self.table).map(drop),
+            let tables = txn.tables()?;
+            let (named, others): (Vec<_>, Vec<_>) =
+                tables.iter().partition(|info| info.name == NAME.as_bytes());
+            let is_lost = |info: &&TableInfo| {
+                info.count.values > 0 && !info.duplicates && info.name.starts_with(LOST)
+            };
+            let lost = others.iter().copied().filter(is_lost);
+            let largest = lost.max_by_key(|info| info.count.values);
+            match (named.as_slice(), largest) {
+                ([named], Some(lost)) if named.count.values == 0 && !self.is_custom => {
+                    txn.drop_table(NAME)?;
+                    txn.rename_table(&lost.name, NAME)
+                }
+                ([_, ..], _) => Ok(()),
+                ([], Some(lost)) => txn.rename_table(&lost.name, NAME),
+                ([], None) => txn.create_table(NAME, &self.table).map(drop),
             }
         })?;
         // A table of another order is refused.

@@ -147,6 +147,37 @@ fn damaged_files_are_kept_and_the_rest_can_be_opened() {
     }
 }
 
+/// Where the root of the catalog is damaged, an older one names the table as it was when the
+/// database was made: without an entry.
+#[test]
+fn entries_outlive_the_root_of_the_catalog() {
+    const PAGE: usize = 4096;
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("db");
+    let db = Db::open(name(&path), &options(Kind::Tree)).unwrap();
+    for key in 0..600_u32 {
+        let mut batch = Batch::new();
+        batch.add(Op { key: &key.to_be_bytes(), value: Some(&[7; 100]) }).unwrap();
+        db.write_batch(batch.bytes(), false).unwrap();
+    }
+    drop(db);
+    let data = path.join(TREE[0]);
+    let whole = fs::read(&data).unwrap();
+    let mut damaged_roots = 0;
+    for page in 3..whole.len() / PAGE {
+        let mut bytes = whole.clone();
+        bytes[page * PAGE..][..PAGE].fill(0);
+        fs::write(&data, bytes).unwrap();
+        repair(name(&path), &Options::default()).unwrap();
+        let said = fs::read_to_string(path.join("LOG")).unwrap();
+        if said.contains("the root of the catalog") {
+            damaged_roots += 1;
+            assert_eq!(count(&path).unwrap(), 600, "page {page}");
+        }
+    }
+    assert_eq!(damaged_roots, 1);
+}
+
 #[test]
 fn another_order_is_refused_and_nothing_changed() {
     let backwards = |a: &[u8], b: &[u8]| b.cmp(a);
