@@ -137,7 +137,10 @@ fn catches_interruptions(child: &Child) -> bool {
 fn interrupted(mut child: Child) {
     until("the command catches signals", || catches_interruptions(&child));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(child.try_wait().unwrap().is_none(), "the command did not wait");
+    if let Some(status) = child.try_wait().unwrap() {
+        let output = child.wait_with_output().unwrap();
+        panic!("the command did not wait: {status}, {}", Run::from(output).err);
+    }
     signal(&child, Signal::INT);
     let patience = Instant::now() + Duration::from_secs(20);
     while child.try_wait().unwrap().is_none() && Instant::now() < patience {
