@@ -413,6 +413,6 @@ pub(crate) fn index_options() -> &'static TableOptions {
     static OPTIONS: OnceLock<TableOptions> = OnceLock::new();
     OPTIONS.get_or_init(|| {
         let order = Order::custom(NAME, compare);
-        TableOptions::new().order(order).search(&SEARCH).prefix_compression(false)
+        TableOptions::new().order(order).search(&SEARCH).prefix_compression(false).aligned(false)
     })
 }

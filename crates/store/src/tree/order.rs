@@ -115,6 +115,8 @@ pub(crate) enum Leaves {
     Whole,
     /// The same, at even addresses.
     Aligned,
+    /// As [`Leaves::Whole`], without heads: under an order that is a caller's function.
+    Headless,
 }
 
 impl Form {

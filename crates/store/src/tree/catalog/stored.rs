@@ -27,7 +27,7 @@ pub(super) const INTEGER: u8 = 2;
 const CUSTOM: u8 = 3;
 
 /// How a record tells how leaves keep keys and values.
-const LEAVES: [Leaves; 3] = [Leaves::Compressed, Leaves::Whole, Leaves::Aligned];
+const LEAVES: [Leaves; 4] = [Leaves::Compressed, Leaves::Whole, Leaves::Aligned, Leaves::Headless];
 
 const NAMES_AT: usize = 66;
 /// The longest name of a custom order.
@@ -87,6 +87,7 @@ impl Stored {
             leaves: match options.prefix_compression {
                 true => Leaves::Compressed,
                 false if options.aligned => Leaves::Aligned,
+                false if order == CUSTOM => Leaves::Headless,
                 false => Leaves::Whole,
             },
             key_size: 0,
@@ -191,14 +192,17 @@ impl Stored {
         // Only custom orders have names.
         let named = |order: u8, len: usize| order == CUSTOM || len == 0;
         let fits = named(record[48], first) && named(record[50], second);
-        if !known || !fits || names.len() != first + second {
+        let leaves = *LEAVES.get(usize::from(record[51]))?;
+        // Other orders have leaves with heads.
+        let has_heads = leaves != Leaves::Headless || record[48] == CUSTOM;
+        if !known || !fits || !has_heads || names.len() != first + second {
             return None;
         }
         let stored = Self {
             order: record[48],
             duplicates: record[49],
             value_order: record[50],
-            leaves: *LEAVES.get(usize::from(record[51]))?,
+            leaves,
             key_size: u32_at(record, 52),
             value_size: u32_at(record, 56),
             user_flags: u32_at(record, 60),

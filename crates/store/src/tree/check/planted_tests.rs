@@ -105,7 +105,7 @@ fn fields_of_headers() {
         };
         page("kind", "not a tree page", &|page| page[KIND_OFFSET] ^= 3);
         page("level", "", &|page| page[LEVEL_OFFSET] += 1);
-        page("an unknown flag", "unknown page flags", &|page| page[FLAGS_OFFSET] |= 0x40);
+        page("an unknown flag", "unknown page flags", &|page| page[FLAGS_OFFSET] |= 0x80);
         page("another order", "are not those of the table", &|page| page[FLAGS_OFFSET] ^= 2);
         page("another order of values", "", &|page| page[FLAGS_OFFSET] ^= 4);
         page("zero after the flags", "bytes that must be zero", &flip(FLAGS_OFFSET + 1));
@@ -363,7 +363,8 @@ fn records_of_the_catalog() {
     page("an unknown kind", "none that this version", &|page| page[plain + 49] = 3);
     page("an unknown order of values", "none that this version", &|page| page[plain + 50] = 9);
     page("whole keys", "are not those of the table", &|page| page[plain + 51] = 1);
-    page("an unknown way of keeping", "none that this version", &|page| page[plain + 51] = 3);
+    page("an unknown way of keeping", "none that this version", &|page| page[plain + 51] = 4);
+    page("leaves without heads", "none that this version", &|page| page[plain + 51] = 3);
     page("a name's length", "none that this version", &|page| page[plain + 64] = 1);
     let integer = at(b"integer");
     page("size of keys", "has 8 bytes", &|page| put_u32(page, integer + 52, 4));

@@ -42,6 +42,13 @@ pub(crate) fn kinds() -> Vec<(&'static str, TableOptions)> {
         ("dense duplicates", {
             TableOptions::new().duplicates().prefix_compression(false).aligned(false)
         }),
+        ("headless", {
+            TableOptions::new().order(by_length()).prefix_compression(false).aligned(false)
+        }),
+        ("headless duplicates", {
+            let options = TableOptions::new().order(by_length()).duplicates();
+            options.prefix_compression(false).aligned(false)
+        }),
     ]
 }
 
@@ -61,8 +68,12 @@ pub(crate) fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
             (key, vec![1; (r % 9000) as usize])
         }
         "fixed" | "integer values" => (few, r.to_le_bytes().to_vec()),
-        "duplicates" | "reversed values" | "custom values" | "whole duplicates"
-        | "dense duplicates" => (few, format!("value {}", r % 10_000).into_bytes()),
+        "duplicates"
+        | "reversed values"
+        | "custom values"
+        | "whole duplicates"
+        | "dense duplicates"
+        | "headless duplicates" => (few, format!("value {}", r % 10_000).into_bytes()),
         "long duplicates" => {
             let mut key = vec![b'd'; 900];
             key[0] = b'a' + (r % 5) as u8;

@@ -20,7 +20,7 @@ impl Cursor {
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
         match self.leaf.layout() {
-            Layout::Dense => self.next_joined_in(Layout::Dense, txn, room),
+            Layout::Dense | Layout::Headless => self.next_joined_in(Layout::Dense, txn, room),
             Layout::Aligned => self.next_joined_in(Layout::Aligned, txn, room),
         }
     }
@@ -49,7 +49,7 @@ impl Cursor {
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
         match self.leaf.layout() {
-            Layout::Dense => self.prev_joined_in(Layout::Dense, txn, room),
+            Layout::Dense | Layout::Headless => self.prev_joined_in(Layout::Dense, txn, room),
             Layout::Aligned => self.prev_joined_in(Layout::Aligned, txn, room),
         }
     }
@@ -226,7 +226,7 @@ impl Cursor {
         let page = self.leaf_here(txn)?;
         let offset = self.offset_here();
         let plain = match self.leaf.layout() {
-            Layout::Dense => page.plain_record_in(Layout::Dense, offset),
+            Layout::Dense | Layout::Headless => page.plain_record_in(Layout::Dense, offset),
             Layout::Aligned => page.plain_record_in(Layout::Aligned, offset),
         };
         if let Some((_, value)) = plain {

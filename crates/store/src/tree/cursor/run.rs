@@ -57,7 +57,7 @@ impl<'t, const BACK: bool> Passing<'t, BACK> {
     ) -> Result<usize, E> {
         // A loop for each layout, so that what it needs stays in registers.
         match self.layout {
-            Layout::Dense => self.fill_in(Layout::Dense, with, places, fill),
+            Layout::Dense | Layout::Headless => self.fill_in(Layout::Dense, with, places, fill),
             Layout::Aligned => self.fill_in(Layout::Aligned, with, places, fill),
         }
     }

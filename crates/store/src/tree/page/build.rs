@@ -6,8 +6,8 @@ use super::group::{GroupSize, put_group};
 use super::search::head_in;
 use super::size::{Pair, leaf_shared, shareable};
 use super::{
-    ALIGNED, CONTINUES, Count, HEADER_LEN, KeyCell, Layout, PAIRED, PageMut, REVERSED, RestCell,
-    VALUES_REVERSED, ValueCell, WHOLE, max_inline_key, pad4, slot_len,
+    ALIGNED, CONTINUES, Count, HEADER_LEN, HEADLESS, KeyCell, Layout, PAIRED, PageMut, REVERSED,
+    RestCell, VALUES_REVERSED, ValueCell, WHOLE, max_inline_key, pad4, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
@@ -21,6 +21,7 @@ pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
         Leaves::Compressed => 0,
         Leaves::Whole => WHOLE,
         Leaves::Aligned => WHOLE | ALIGNED,
+        Leaves::Headless => WHOLE | HEADLESS,
     };
     if form.keys.is_reverse() {
         flags |= REVERSED;
@@ -86,6 +87,7 @@ fn put_singles(
 ) -> Result<usize, &'static str> {
     match form.layout() {
         Layout::Dense => put_singles_of::<2>(out, pairs, &form.keys, (shared, Layout::Dense)),
+        Layout::Headless => put_singles_of::<2>(out, pairs, &form.keys, (shared, Layout::Headless)),
         Layout::Aligned => put_singles_of::<4>(out, pairs, &form.keys, (shared, Layout::Aligned)),
     }
 }
@@ -98,24 +100,24 @@ fn put_singles_of<const STEP: usize>(
 ) -> Result<usize, &'static str> {
     let (n, end) = (pairs.len(), out.len());
     let heads = HEADER_LEN + pad4(shared);
-    let behind = heads + (4 + STEP) * n;
+    let behind = heads + layout.slot_len() * n;
     let (arrays, records) = out.split_at_mut_checked(behind).ok_or(TOO_LARGE)?;
-    let (heads, slots) = arrays[heads..].split_at_mut(4 * n);
-    let slots = heads.as_chunks_mut::<4>().0.iter_mut().zip(slots.as_chunks_mut::<STEP>().0);
+    let (heads, slots) = arrays[heads..].split_at_mut(layout.head_len() * n);
+    let (heads, slots) = (heads.as_chunks_mut::<4>().0, slots.as_chunks_mut::<STEP>().0);
     let mut at = records.len();
-    for (pair, (head, slot)) in pairs.iter().zip(slots).rev() {
+    for (i, (pair, slot)) in pairs.iter().zip(slots).enumerate().rev() {
         let lengths = match plain_parts(pair, order, shared) {
             Some((rest, value)) => {
                 let len = layout.plain_len(rest.len(), value.len());
                 at = at.checked_sub(len).ok_or(TOO_LARGE)?;
-                *head = head_in(order, rest).to_le_bytes();
+                put_head(heads, i, || head_in(order, rest));
                 layout.put_plain(&mut records[at..], rest, value)
             }
             None => {
                 let key = RestCell::of(&pair.key, shared, order);
                 let len = layout.record_len(&key, Behind::of(layout, &pair.value));
                 at = at.checked_sub(len).ok_or(TOO_LARGE)?;
-                *head = head_of_rest(order, &key.rest).to_le_bytes();
+                put_head(heads, i, || head_of_rest(order, &key.rest));
                 layout.put_single(&mut records[at..], &key, &pair.value)
             }
         };
@@ -123,6 +125,14 @@ fn put_singles_of<const STEP: usize>(
     }
     put_u16(out, super::HEAP_OFFSET, (end - behind - at) as u16);
     Ok(n)
+}
+
+/// Writes a head among those of a leaf, if it has any.
+#[inline(always)]
+fn put_head(heads: &mut [[u8; 4]], i: usize, head: impl FnOnce() -> u32) {
+    if let Some(place) = heads.get_mut(i) {
+        *place = head().to_le_bytes();
+    }
 }
 
 /// Writes a leaf's slot but for the head: where its record stands and, where the slot tells them,
@@ -144,8 +154,8 @@ fn put_groups(
     shared: usize,
 ) -> Result<usize, &'static str> {
     let groups = pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1;
-    let (heads, step) = (HEADER_LEN + pad4(shared), form.layout().step());
-    let slots = heads + 4 * groups;
+    let (heads, layout) = (HEADER_LEN + pad4(shared), form.layout());
+    let (step, slots) = (layout.step(), heads + layout.head_len() * groups);
     let (end, records) = (out.len(), group_records(pairs, form, shared));
     if slots + step * groups + records > end {
         return Err(TOO_LARGE);
@@ -155,7 +165,9 @@ fn put_groups(
     for i in 0..groups {
         let to = group_end(pairs, from);
         let key = RestCell::of(&pairs[from].key, shared, &form.keys);
-        put_u32(out, heads + 4 * i, head_of_rest(&form.keys, &key.rest));
+        if layout.head_len() > 0 {
+            put_u32(out, heads + 4 * i, head_of_rest(&form.keys, &key.rest));
+        }
         let (len, lengths) = put_record(&mut out[at..], &key, &pairs[from..to], form);
         let slot = slots + step * i;
         put_slot(&mut out[slot..slot + step], at, lengths);

@@ -117,7 +117,7 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn plain_len(self, key: usize, value: usize) -> usize {
         match self {
-            Self::Dense => length_len(key) + length_len(value) + key + value,
+            Self::Dense | Self::Headless => length_len(key) + length_len(value) + key + value,
             Self::Aligned => Frame::new(key as u32, key, Behind::plain(value)).len,
         }
     }
@@ -125,7 +125,7 @@ impl Layout {
     /// Bytes of a leaf's record.
     pub(crate) fn record_len(self, key: &RestCell<'_>, behind: Behind) -> usize {
         match self {
-            Self::Dense => key.len() + behind.dense_len(),
+            Self::Dense | Self::Headless => key.len() + behind.dense_len(),
             Self::Aligned => Frame::new(key.code(), key.stored_len(), behind).len,
         }
     }
@@ -133,7 +133,9 @@ impl Layout {
     /// Where the key stands in a leaf's record.
     pub(crate) fn key_at(self, key: &RestCell<'_>, behind: Behind) -> usize {
         match self {
-            Self::Dense => length_len(key.code() as usize) + length_len(behind.code as usize),
+            Self::Dense | Self::Headless => {
+                length_len(key.code() as usize) + length_len(behind.code as usize)
+            }
             Self::Aligned => Frame::new(key.code(), key.stored_len(), behind).key_at,
         }
     }
@@ -143,7 +145,7 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn put_plain(self, out: &mut [u8], key: &[u8], value: &[u8]) -> u16 {
         let (key_at, value_at, codes) = match self {
-            Self::Dense => {
+            Self::Dense | Self::Headless => {
                 let at = put_length(out, 0, key.len() as u32);
                 let at = at + put_length(out, at, value.len() as u32);
                 (at, at + key.len(), 0)
@@ -169,7 +171,7 @@ impl Layout {
         behind: Behind,
     ) -> (usize, u16) {
         match self {
-            Self::Dense => (key.put(out, 0, behind.code), 0),
+            Self::Dense | Self::Headless => (key.put(out, 0, behind.code), 0),
             Self::Aligned => {
                 let frame = Frame::new(key.code(), key.stored_len(), behind);
                 frame.put(out, (key.code(), key.stored_len()), behind);

@@ -23,7 +23,7 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn group_header(self) -> usize {
         match self {
-            Self::Dense => GROUP_HEADER,
+            Self::Dense | Self::Headless => GROUP_HEADER,
             Self::Aligned => GROUP_HEADER + 2,
         }
     }
@@ -32,7 +32,7 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn ends_len(self, count: usize) -> usize {
         match self {
-            Self::Dense => 2 * count,
+            Self::Dense | Self::Headless => 2 * count,
             Self::Aligned => (2 * count).next_multiple_of(8),
         }
     }
@@ -41,7 +41,7 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn padded(self, len: usize) -> usize {
         match self {
-            Self::Dense => len,
+            Self::Dense | Self::Headless => len,
             Self::Aligned => pad2(len),
         }
     }

@@ -94,7 +94,7 @@ impl<'p> Keys<'p> {
     #[inline(always)]
     pub fn bisect_by(&self, by: &impl Probing) -> Option<(usize, bool)> {
         match self.layout {
-            Layout::Dense => self.bisect_in(Layout::Dense, by),
+            Layout::Dense | Layout::Headless => self.bisect_in(Layout::Dense, by),
             Layout::Aligned => self.bisect_in(Layout::Aligned, by),
         }
     }

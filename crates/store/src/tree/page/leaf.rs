@@ -77,17 +77,20 @@ impl<'a> PageMut<'a> {
     fn open_slot(&mut self, layout: Layout, i: usize, head: u32, len: usize) -> usize {
         let view = self.view();
         let (n, heads, step) = (view.len(), view.heads_at(), layout.step());
-        let offsets = heads + 4 * n;
+        let head_len = layout.head_len();
+        let offsets = heads + head_len * n;
         // Offsets after slot i, then heads after it together with the offsets before it.
         let after = offsets + step * i;
         if i < n {
-            self.bytes.copy_within(after..offsets + step * n, after + 4 + step);
+            self.bytes.copy_within(after..offsets + step * n, after + head_len + step);
         }
-        self.bytes.copy_within(heads + 4 * i..after, heads + 4 * i + 4);
-        put_u32(self.bytes, heads + 4 * i, head);
+        if head_len > 0 {
+            self.bytes.copy_within(heads + 4 * i..after, heads + 4 * i + 4);
+            put_u32(self.bytes, heads + 4 * i, head);
+        }
         self.set_len(n + 1);
         let at = self.grow_heap(len);
-        put_u16(self.bytes, after + 4, at as u16);
+        put_u16(self.bytes, after + head_len, at as u16);
         at
     }
 
@@ -96,7 +99,7 @@ impl<'a> PageMut<'a> {
     fn set_lengths(&mut self, layout: Layout, i: usize, lengths: u16) {
         if layout == Layout::Aligned {
             let view = self.view();
-            let at = view.heads_at() + 4 * view.len() + layout.step() * i + 2;
+            let at = view.leaf_offset_in(Layout::Aligned, i) + 2;
             put_u16(self.bytes, at, lengths);
         }
     }
@@ -112,6 +115,7 @@ impl<'a> PageMut<'a> {
     pub(crate) fn insert_plain(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
         match self.view().layout() {
             Layout::Dense => self.insert_plain_as(Layout::Dense, i, head, rest, value),
+            Layout::Headless => self.insert_plain_as(Layout::Headless, i, head, rest, value),
             Layout::Aligned => self.insert_plain_as(Layout::Aligned, i, head, rest, value),
         }
     }
@@ -177,10 +181,13 @@ impl<'a> PageMut<'a> {
         self.cut_heap(at, len);
         let view = self.view();
         let (n, heads, step) = (view.len(), view.heads_at(), layout.step());
-        let offsets = heads + 4 * n;
+        let head_len = layout.head_len();
+        let offsets = heads + head_len * n;
         let after = offsets + step * (i + 1);
-        self.bytes.copy_within(heads + 4 * (i + 1)..offsets + step * i, heads + 4 * i);
-        self.bytes.copy_within(after..offsets + step * n, offsets + step * i - 4);
+        if head_len > 0 {
+            self.bytes.copy_within(heads + 4 * (i + 1)..offsets + step * i, heads + 4 * i);
+        }
+        self.bytes.copy_within(after..offsets + step * n, offsets + step * i - head_len);
         self.set_len(n - 1);
     }
 
@@ -226,17 +233,20 @@ impl<'a> PageMut<'a> {
         let at = self.replace_record_at(i, place, len);
         let lengths = layout.put_plain(&mut self.bytes[at..], rest, value);
         self.set_lengths(layout, i, lengths);
-        let (n, heads, step) = (self.view().len(), self.view().heads_at(), layout.step());
-        put_u32(self.bytes, heads + 4 * i, head);
-        if i != to {
+        let (heads, offsets) = (self.view().heads_at(), self.view().leaf_offset_in(layout, 0));
+        if layout.head_len() > 0 {
+            put_u32(self.bytes, heads + 4 * i, head);
             self.move_slot(heads, 4, i, to);
-            self.move_slot(heads + 4 * n, step, i, to);
         }
+        self.move_slot(offsets, layout.step(), i, to);
         true
     }
 
     /// Moves an element of an array of them from place `i` to place `to`.
     fn move_slot(&mut self, array: usize, len: usize, i: usize, to: usize) {
+        if i == to {
+            return;
+        }
         let between = array + len * i.min(to)..array + len * (i.max(to) + 1);
         let between = &mut self.bytes[between];
         if i < to {

@@ -6,7 +6,7 @@
 //! |      4 |    1 | KIND_OFFSET     | 1 leaf, 2 branch                                     |
 //! |      5 |    1 | LEVEL_OFFSET    | 0 leaf, else distance to the leaves                  |
 //! |      6 |    1 | FLAGS_OFFSET    | CONTINUES, REVERSED, VALUES_REVERSED, PAIRED, WHOLE, |
-//! |        |      |                 | ALIGNED                                              |
+//! |        |      |                 | ALIGNED, HEADLESS                                    |
 //! |      7 |    1 |                 | zero                                                 |
 //! |      8 |    8 | BIRTH_OFFSET    | number of the commit that wrote the page             |
 //! |     16 |    2 | COUNT_OFFSET    | n: groups of a leaf, children of a branch            |
@@ -14,8 +14,8 @@
 //! |     20 |    2 | HEAP_OFFSET     | bytes of records at the end of the page              |
 //! |     22 |    2 |                 | zero                                                 |
 //! |     24 |      |                 | shared bytes, padded with zeros to a multiple of 4   |
-//! |        |   4n |                 | heads: what follows the shared bytes, 4 bytes, as a  |
-//! |        |      |                 | number that orders like the keys                     |
+//! |        |   4n |                 | (not HEADLESS) heads: what follows the shared bytes, |
+//! |        |      |                 | 4 bytes, as a number that orders like the keys       |
 //! |        |      |                 | (branch only) 4n: children                           |
 //! |        |      |                 | (branch only) running totals of keys, 4n on level 1,  |
 //! |        |      |                 | else 8n; with PAIRED the values below likewise       |
@@ -30,7 +30,8 @@
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
 //! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a
 //! WHOLE leaf nothing is shared either, by keys and by the values of a group. An ALIGNED leaf is a
-//! WHOLE one whose keys and values stand at even addresses.
+//! WHOLE one whose keys and values stand at even addresses. A HEADLESS one is a WHOLE one without
+//! heads, under an order that is a caller's function.
 
 #![expect(unsafe_code, reason = "views of validated pages read without bounds checks")]
 
@@ -90,6 +91,8 @@ pub(crate) const PAIRED: u8 = 8;
 pub(crate) const WHOLE: u8 = 16;
 /// A WHOLE leaf with the lengths of its records in the slots.
 pub(crate) const ALIGNED: u8 = 32;
+/// A WHOLE leaf without heads, under an order that is a caller's function.
+pub(crate) const HEADLESS: u8 = 64;
 
 /// The length of the cell that names a value's extent: first page, length, sum.
 pub(crate) const EXTENT_CELL: usize = 12;
@@ -300,9 +303,23 @@ impl<'a> Page<'a> {
         HEADER_LEN + pad4(self.half(SHARED_OFFSET))
     }
 
+    /// The head of slot `i`. Of a HEADLESS leaf, which nobody asks for heads but where the file is
+    /// damaged, some bytes of the page: a record takes two at least, so that it has as many.
     #[inline(always)]
     pub(crate) fn head(self, i: usize) -> u32 {
         self.word(self.heads_at() + 4 * i)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_heads(self) -> bool {
+        self.flags() & HEADLESS == 0
+    }
+
+    /// Bytes of all heads of a leaf.
+    #[inline(always)]
+    fn heads_len(self) -> usize {
+        const { assert!(HEADLESS >> 4 == 4) };
+        (4 - usize::from((self.flags() & HEADLESS) >> 4)) * self.len()
     }
 
     /// Bytes for one slot in all arrays.
@@ -333,7 +350,7 @@ impl<'a> Page<'a> {
     /// The same of the first group.
     #[inline(always)]
     pub(crate) fn first_offset_address(self) -> *const u8 {
-        self.base.wrapping_add(self.heads_at() + 4 * self.len())
+        self.base.wrapping_add(self.heads_at() + self.heads_len())
     }
 
     /// The same in an ALIGNED leaf, which has no shared bytes.
@@ -345,13 +362,13 @@ impl<'a> Page<'a> {
 
     #[inline(always)]
     fn leaf_offset_at(self, i: usize) -> usize {
-        self.heads_at() + 4 * self.len() + self.step() * i
+        self.heads_at() + self.heads_len() + self.step() * i
     }
 
     /// The same in a leaf of this layout.
     #[inline(always)]
     fn leaf_offset_in(self, layout: Layout, i: usize) -> usize {
-        self.heads_at() + 4 * self.len() + layout.step() * i
+        self.heads_at() + layout.head_len() * self.len() + layout.step() * i
     }
 
     /// The shared bytes, whose number the caller knows.

@@ -24,7 +24,7 @@
 //! names a value's extent takes 16 bytes. A record takes at least 2 bytes. All padding is zero.
 
 use super::group::Group;
-use super::{ALIGNED, EXTENT_CELL, KEY_EXTENT_CELL, KeyCell, Page};
+use super::{ALIGNED, EXTENT_CELL, HEADLESS, KEY_EXTENT_CELL, KeyCell, Page};
 use crate::tree::Bytes;
 use crate::tree::order::{Form, Leaves};
 use crate::tree::page_ref::ExtentRef;
@@ -47,6 +47,8 @@ pub(crate) mod code {
 pub(crate) enum Layout {
     /// Side by side, each with its lengths.
     Dense,
+    /// The same in a leaf without heads.
+    Headless,
     /// At even addresses, their lengths in the slots.
     Aligned,
 }
@@ -122,6 +124,7 @@ impl Form {
     pub(crate) fn layout(&self) -> Layout {
         match self.leaves {
             Leaves::Aligned => Layout::Aligned,
+            Leaves::Headless => Layout::Headless,
             Leaves::Compressed | Leaves::Whole => Layout::Dense,
         }
     }
@@ -130,7 +133,11 @@ impl Form {
 impl Layout {
     #[inline(always)]
     pub(crate) fn of(flags: u8) -> Self {
-        if flags & ALIGNED == 0 { Self::Dense } else { Self::Aligned }
+        match flags & (ALIGNED | HEADLESS) {
+            0 => Self::Dense,
+            HEADLESS => Self::Headless,
+            _ => Self::Aligned,
+        }
     }
 
     /// What a leaf's slot takes for a record besides the head: its offset, and the bytes of its
@@ -138,21 +145,30 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn step(self) -> usize {
         match self {
-            Self::Dense => 2,
+            Self::Dense | Self::Headless => 2,
             Self::Aligned => 4,
+        }
+    }
+
+    /// What a leaf's slot takes for a head.
+    #[inline(always)]
+    pub(crate) fn head_len(self) -> usize {
+        match self {
+            Self::Dense | Self::Aligned => 4,
+            Self::Headless => 0,
         }
     }
 
     /// What a leaf's slot takes.
     #[inline(always)]
     pub(crate) fn slot_len(self) -> usize {
-        4 + self.step()
+        self.head_len() + self.step()
     }
 
     /// What names a value's extent.
     pub(crate) fn extent_cell(self) -> usize {
         match self {
-            Self::Dense => EXTENT_CELL,
+            Self::Dense | Self::Headless => EXTENT_CELL,
             Self::Aligned => EXTENT_CELL + 4,
         }
     }
@@ -193,7 +209,7 @@ impl<'a> Page<'a> {
     ) -> Option<(&'a [u8], &'a [u8])> {
         let at = address as usize - self.base as usize;
         match layout {
-            Layout::Dense => self.dense_plain_record(at),
+            Layout::Dense | Layout::Headless => self.dense_plain_record(at),
             Layout::Aligned => self.aligned_plain_record(at),
         }
     }
@@ -229,7 +245,7 @@ impl<'a> Page<'a> {
     pub(super) fn key_place(self, layout: Layout, address: *const u8) -> Option<(usize, usize)> {
         let slot_at = address as usize - self.base as usize;
         match layout {
-            Layout::Dense => {
+            Layout::Dense | Layout::Headless => {
                 let at = self.half(slot_at);
                 let both = self.half(at);
                 (both & 0x8080 == 0).then_some((at + 2, both & 0xFF))
@@ -297,6 +313,7 @@ impl<'a> Page<'a> {
         debug_assert!(self.is_leaf());
         match self.layout() {
             Layout::Dense => self.leaf_record_in(Layout::Dense, i),
+            Layout::Headless => self.leaf_record_in(Layout::Headless, i),
             Layout::Aligned => self.leaf_record_in(Layout::Aligned, i),
         }
     }
@@ -306,7 +323,7 @@ impl<'a> Page<'a> {
     pub(crate) fn leaf_record_in(self, layout: Layout, i: usize) -> Record<'a> {
         let at = self.leaf_offset_in(layout, i);
         match layout {
-            Layout::Dense => self.record_at(self.half(at)),
+            Layout::Dense | Layout::Headless => self.record_at(self.half(at)),
             Layout::Aligned => self.aligned_record(self.word(at)),
         }
     }
@@ -317,6 +334,7 @@ impl<'a> Page<'a> {
     pub(crate) fn plain_record(self, i: usize) -> Option<(&'a [u8], &'a [u8])> {
         match self.layout() {
             Layout::Dense => self.dense_plain_record(self.leaf_offset_in(Layout::Dense, i)),
+            Layout::Headless => self.dense_plain_record(self.leaf_offset_in(Layout::Headless, i)),
             Layout::Aligned => self.aligned_plain_record(self.leaf_offset_in(Layout::Aligned, i)),
         }
     }
@@ -369,6 +387,7 @@ impl<'a> Page<'a> {
     pub(crate) fn value_count(self, i: usize) -> usize {
         match self.layout() {
             Layout::Dense => self.dense_value_count(self.leaf_offset_in(Layout::Dense, i)),
+            Layout::Headless => self.dense_value_count(self.leaf_offset_in(Layout::Headless, i)),
             Layout::Aligned => self.aligned_value_count(self.leaf_offset_in(Layout::Aligned, i)),
         }
     }
@@ -399,16 +418,18 @@ impl<'a> Page<'a> {
 
     /// How many values stand in the groups of a leaf before `slot`.
     pub(crate) fn values_before(self, slot: usize) -> usize {
-        let first = self.heads_at() + 4 * self.len();
+        let first = self.leaf_offset_at(0);
         match self.layout() {
-            Layout::Dense => (0..slot).map(|i| self.dense_value_count(first + 2 * i)).sum(),
+            Layout::Dense | Layout::Headless => {
+                (0..slot).map(|i| self.dense_value_count(first + 2 * i)).sum()
+            }
             Layout::Aligned => (0..slot).map(|i| self.aligned_value_count(first + 4 * i)).sum(),
         }
     }
 
     /// The dense record at a byte offset.
     #[inline(always)]
-    fn record_at(self, at: usize) -> Record<'a> {
+    pub(super) fn record_at(self, at: usize) -> Record<'a> {
         let both = self.half(at);
         if both & 0x8080 == 0 {
             let (key, value) = ((both & 0xFF) as u32, (both >> 8) as u32);
@@ -536,7 +557,7 @@ impl<'a> Record<'a> {
     pub(super) fn plain_len(&self, layout: Layout) -> usize {
         let len = self.value_at() + self.value as usize - self.at;
         match layout {
-            Layout::Dense => len,
+            Layout::Dense | Layout::Headless => len,
             Layout::Aligned => padded(len),
         }
     }

@@ -89,25 +89,27 @@ impl<'a> Records<'a> {
     /// not of the usual kind.
     pub(crate) fn add(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
         match page.layout() {
-            Layout::Dense => self.add_dense(page, slots),
+            Layout::Dense | Layout::Headless => self.add_dense(page, slots),
             Layout::Aligned => self.add_aligned(page, slots),
         }
     }
 
+    /// Of a leaf without heads it takes what stands in their place, which no leaf gets.
     fn add_dense(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
         let (source, shared) = (self.sources.len() as u16, page.shared());
+        let (offsets, slot_len) = (page.offsets_at(), self.form.layout().slot_len());
         self.sources.push(Source { bytes: page.bytes(), shared, first: self.items.len() });
         self.items.reserve(slots.len());
         let (mut end, mut is_usual) = (self.end(self.items.len()) as u32, true);
         let items = slots.map(|slot| {
-            let record = page.leaf_record_in(Layout::Dense, slot);
+            let record = page.record_at(page.half(offsets + 2 * slot));
             is_usual &= record.key < code::FIRST && record.value != code::GROUP;
             let behind =
                 if record.value < code::FIRST { record.value as usize } else { EXTENT_CELL };
             let rest = record.key as usize;
             let len = record.data - record.at + rest + behind;
             let whole = shared.len() + rest;
-            end += (Layout::Dense.slot_len() + len + shared.len()) as u32;
+            end += (slot_len + len + shared.len()) as u32;
             end += (length_len(whole) - length_len(rest)) as u32;
             let (at, len, rest) = (record.at as u16, len as u16, rest as u16);
             let rest_at = (record.data - record.at) as u16;
@@ -227,8 +229,9 @@ impl<'a> Records<'a> {
         let first = KeyCell { known: self.key(range.start), extent: None };
         put_shared(page.bytes, &self.form.keys, &first, shared);
         let heap = match self.form.layout() {
-            Layout::Dense => self.put::<2>(range, shared, page.bytes)?,
-            Layout::Aligned => self.put::<4>(range, shared, page.bytes)?,
+            Layout::Dense => self.put::<1, 2>(range, shared, page.bytes)?,
+            Layout::Headless => self.put::<0, 2>(range, shared, page.bytes)?,
+            Layout::Aligned => self.put::<1, 4>(range, shared, page.bytes)?,
         };
         page.set_len(n);
         page.set_heap_len(heap);
@@ -236,29 +239,37 @@ impl<'a> Records<'a> {
         Ok(Count { keys: n as u64, values: n as u64 })
     }
 
-    /// Writes heads, slots and records, from the last one back, so that the first one stands at the
-    /// lowest address: scans run forward. Returns the length of all records.
-    fn put<const STEP: usize>(
+    /// Writes heads, of which a record has one or none, slots and records, from the last one back,
+    /// so that the first one stands at the lowest address: scans run forward. Returns the length of
+    /// all records.
+    fn put<const HEADS: usize, const STEP: usize>(
         &self,
         range: Range<usize>,
         shared: usize,
         out: &mut [u8],
     ) -> Result<usize, &'static str> {
         let (n, heads) = (range.len(), HEADER_LEN + pad4(shared));
-        let behind = heads + (4 + STEP) * n;
+        let behind = heads + (4 * HEADS + STEP) * n;
         let (arrays, records) = out.split_at_mut_checked(behind).ok_or(TOO_LARGE)?;
-        let (heads, slots) = arrays[heads..].split_at_mut(4 * n);
+        let (heads, slots) = arrays[heads..].split_at_mut(4 * HEADS * n);
         let (heads, slots) = (heads.as_chunks_mut::<4>().0, slots.as_chunks_mut::<STEP>().0);
         let (mut end, mut to) = (records.len(), range.end);
         for source in self.sources.iter().rev() {
             let from = source.first.clamp(range.start, to);
             let own = from - range.start..to - range.start;
             let (items, out) = (&self.items[from..to], &mut records[..end]);
-            let (heads, slots) = (&mut heads[own.clone()], &mut slots[own]);
+            let heads = &mut heads[HEADS * own.start..HEADS * own.end];
+            let slots = &mut slots[own];
             let begin = if source.shared.len() == shared {
-                source.copy_whole(items, heads, slots, (behind, out))
+                source.copy_whole::<HEADS, STEP>(items, heads, slots, (behind, out))
             } else {
-                source.recut(items, heads, slots, (behind, out), (&self.form.keys, shared))
+                source.recut::<HEADS, STEP>(
+                    items,
+                    heads,
+                    slots,
+                    (behind, out),
+                    (&self.form.keys, shared),
+                )
             };
             (end, to) = (begin.ok_or(TOO_LARGE)?, from);
         }
@@ -271,7 +282,7 @@ impl Source<'_> {
     /// of their keys and their slots to two arrays of as many elements. Returns where the first one
     /// begins; `None` if there is no room. Their keys share as many bytes where they go, so that
     /// those that lie side by side are copied together.
-    fn copy_whole<const STEP: usize>(
+    fn copy_whole<const HEADS: usize, const STEP: usize>(
         &self,
         items: &[Item],
         heads: &mut [[u8; 4]],
@@ -279,7 +290,7 @@ impl Source<'_> {
         (before, out): (usize, &mut [u8]),
     ) -> Option<usize> {
         let n = items.len();
-        let (heads, slots) = (&mut heads[..n], &mut slots[..n]);
+        let (heads, slots) = (&mut heads[..HEADS * n], &mut slots[..n]);
         let mut end = out.len();
         // What is to be copied to `end`.
         let mut run = 0..0;
@@ -291,7 +302,9 @@ impl Source<'_> {
             }
             run.start = start;
             end = end.checked_sub(len)?;
-            heads[i] = items[i].head.to_le_bytes();
+            if HEADS > 0 {
+                heads[i] = items[i].head.to_le_bytes();
+            }
             put_slot(&mut slots[i], before + end, items[i].lengths);
         }
         out[end..end + run.len()].copy_from_slice(&self.bytes[run]);
@@ -299,7 +312,7 @@ impl Source<'_> {
     }
 
     /// As [`Self::copy_whole`], with another number of the keys' bytes shared.
-    fn recut<const STEP: usize>(
+    fn recut<const HEADS: usize, const STEP: usize>(
         &self,
         items: &[Item],
         heads: &mut [[u8; 4]],
@@ -308,7 +321,7 @@ impl Source<'_> {
         (order, shared): (&KeyOrder, usize),
     ) -> Option<usize> {
         let mut end = out.len();
-        for (item, (head, slot)) in items.iter().zip(heads.iter_mut().zip(slots)).rev() {
+        for (i, (item, slot)) in items.iter().zip(slots).enumerate().rev() {
             let rest_at = item.rest_at();
             let (start, value_at) = (usize::from(item.at), rest_at + usize::from(item.rest));
             let (old, value) = (
@@ -332,7 +345,9 @@ impl Source<'_> {
             record[to + code.len() - 1] = code[code.len() - 1];
             rest.write(record, to + code.len());
             record[to + code.len() + own..].copy_from_slice(value);
-            *head = head_of_rest(order, &rest).to_le_bytes();
+            if HEADS > 0 {
+                heads[i] = head_of_rest(order, &rest).to_le_bytes();
+            }
             put_slot(slot, before + begin, item.lengths);
             end = begin;
         }
@@ -440,9 +455,10 @@ mod tests {
                 1 => KeyOrder::Reverse,
                 _ => KeyOrder::Custom(Custom { compare: by.clone(), search: None }),
             };
-            let kept = match round % 5 {
-                0 => Leaves::Whole,
-                1 => Leaves::Aligned,
+            let kept = match (round % 5, &keys) {
+                (0, _) => Leaves::Whole,
+                (1, _) => Leaves::Aligned,
+                (2, KeyOrder::Custom(_)) => Leaves::Headless,
                 _ => Leaves::Compressed,
             };
             let form = Form { keys, values: None, leaves: kept };

@@ -65,7 +65,7 @@ impl<'a> LeafSize<'a> {
             self.group = GroupSize::default();
             self.groups += 1;
             self.keys_len += match form.layout() {
-                Layout::Dense => dense_key_len(&pair.key),
+                Layout::Dense | Layout::Headless => dense_key_len(&pair.key),
                 // Its records are counted whole.
                 Layout::Aligned => 0,
             };
@@ -95,7 +95,7 @@ impl<'a> LeafSize<'a> {
             _ => Behind::group(self.group.body(layout)),
         };
         match layout {
-            Layout::Dense => behind.dense_len(),
+            Layout::Dense | Layout::Headless => behind.dense_len(),
             Layout::Aligned => {
                 layout.record_len(&RestCell::of(key, 0, &KeyOrder::Bytewise), behind)
             }

@@ -6,7 +6,7 @@
 use super::group::VARIED;
 use super::record::{length_of, pad2, padded, prefix_len, short, short_len};
 use super::{
-    ALIGNED, CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET,
+    ALIGNED, CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEADLESS, HEAP_OFFSET,
     KEY_EXTENT_CELL, KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, Layout,
     MAX_LEVELS, PAIRED, REVERSED, SHARED_OFFSET, VALUES_REVERSED, WHOLE, code, is_sealed, pad4,
     slot_len,
@@ -30,9 +30,14 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
         return Err("not a tree page");
     }
     let flags = bytes[FLAGS_OFFSET];
-    let allowed = if level == 0 { CONTINUES | WHOLE | ALIGNED } else { PAIRED };
+    let allowed = if level == 0 { CONTINUES | WHOLE | ALIGNED | HEADLESS } else { PAIRED };
     let is_aligned = flags & ALIGNED != 0;
-    if flags & !(allowed | REVERSED | VALUES_REVERSED) != 0 || is_aligned && flags & WHOLE == 0 {
+    let is_known = match flags & (ALIGNED | HEADLESS) {
+        0 => true,
+        ALIGNED | HEADLESS => flags & WHOLE != 0,
+        _ => false,
+    };
+    if flags & !(allowed | REVERSED | VALUES_REVERSED) != 0 || !is_known {
         return Err("unknown page flags");
     }
     let n = usize::from(u16_at(bytes, COUNT_OFFSET));

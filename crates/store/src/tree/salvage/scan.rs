@@ -9,7 +9,7 @@ use crate::tree::catalog::Stored;
 use crate::tree::free::{pending_runs, ready_entry};
 use crate::tree::order::Leaves;
 use crate::tree::page::{
-    self, ALIGNED, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code,
+    self, ALIGNED, CONTINUES, HEADLESS, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code,
 };
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef, Run};
 use crate::tree::pages::PageFile;
@@ -249,6 +249,7 @@ impl Scan {
             let name = format!("lost page {no}").into_bytes();
             let leaves = match any(|seen| seen.flags & WHOLE != 0) {
                 _ if any(|seen| seen.flags & ALIGNED != 0) => Leaves::Aligned,
+                _ if any(|seen| seen.flags & HEADLESS != 0) => Leaves::Headless,
                 true => Leaves::Whole,
                 false => Leaves::Compressed,
             };
