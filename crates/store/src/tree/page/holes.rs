@@ -189,3 +189,294 @@ fn shift_by_table<const STEP: usize>(slots: &mut [[u8; STEP]], start: usize, hol
         [slot[0], slot[1]] = at.wrapping_add(by).to_le_bytes();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! A leaf whose holes stay until they are closed now and then is, beside one whose holes are
+    //! closed at once, a leaf of the same entries, and once tidied the same leaf.
+
+    use super::super::build::{build_leaf, build_leaf_sharing, head_of_rest};
+    use super::super::leaf::GroupEdit;
+    use super::super::search::head_in;
+    use super::super::size::Pair;
+    use super::super::{KeyCell, Record, RestCell, ValueCell, checked, seal};
+    use super::*;
+    use crate::tree::Bytes;
+    use crate::tree::order::{Form, KeyOrder, Leaves};
+    use crate::tree::page_ref::ExtentRef;
+
+    const PAGE: u32 = 5;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % n
+        }
+
+        fn bytes(&mut self, least: usize, most: usize) -> Vec<u8> {
+            let len = least + self.below(most - least + 1);
+            (0..len).map(|_| b'a' + self.below(20) as u8).collect()
+        }
+    }
+
+    /// The keys of a leaf with their values; an empty list is a value in an extent.
+    type Groups = Vec<(Vec<u8>, Vec<Vec<u8>>)>;
+
+    /// What is done to a leaf.
+    enum Step {
+        Remove(usize),
+        Insert(usize, Vec<u8>, Vec<Vec<u8>>),
+        Replace(usize, Vec<u8>),
+        /// Another key and value at the same slot.
+        Rename(usize, Vec<u8>, Vec<u8>),
+        Put(usize, usize, Vec<u8>),
+        Cut(usize, usize),
+        Push(Vec<u8>, Vec<u8>),
+    }
+
+    const EXTENT: ExtentRef = ExtentRef { first: 7, len: 5000, sum: 9 };
+
+    fn cell(values: &[Vec<u8>]) -> ValueCell<'_> {
+        values.first().map_or(ValueCell::Extent(EXTENT), |v| ValueCell::Inline(Bytes::from(&v[..])))
+    }
+
+    /// What tells the kinds of leaves apart.
+    struct Kind {
+        form: Form,
+        front: Vec<u8>,
+        /// The shortest and the longest value, and rest of a key.
+        values: (usize, usize),
+        rests: (usize, usize),
+    }
+
+    impl Kind {
+        fn new(random: &mut Random, round: usize) -> Self {
+            let order = |reverse| if reverse { KeyOrder::Reverse } else { KeyOrder::Bytewise };
+            let leaves = [Leaves::Compressed, Leaves::Whole, Leaves::Aligned][round % 3];
+            let values = (round / 3 % 2 == 1).then(|| order(round / 6 % 2 == 1));
+            let form = Form { keys: order(round / 12 % 2 == 1), values, leaves };
+            let (values, rests) = match random.below(4) {
+                0 => ((6, 6), (4, 4)),
+                1 => ((0, 3), (1, 3)),
+                2 => ((0, 200), (1, 20)),
+                _ => ((4, 30), (2, 12)),
+            };
+            let front = random.bytes(0, 9);
+            Self { form, front, values, rests }
+        }
+
+        fn key(&self, random: &mut Random) -> Vec<u8> {
+            let rest = random.bytes(self.rests.0, self.rests.1);
+            match self.form.keys {
+                KeyOrder::Reverse => [&rest[..], &self.front].concat(),
+                _ => [&self.front[..], &rest].concat(),
+            }
+        }
+
+        fn value(&self, random: &mut Random) -> Vec<u8> {
+            random.bytes(self.values.0, self.values.1)
+        }
+
+        /// The slot of a key that is not there.
+        fn place(&self, groups: &Groups, key: &[u8]) -> Option<usize> {
+            groups.binary_search_by(|(there, _)| self.form.keys.compare(there, key)).err()
+        }
+
+        fn step(&self, random: &mut Random, groups: &Groups, removes: usize) -> Option<Step> {
+            let (i, key) = (random.below(groups.len()), self.key(random));
+            let value = self.value(random);
+            if random.below(10) < removes {
+                return match &self.form.values {
+                    Some(_) if groups[i].1.len() > 1 && random.below(4) > 0 => {
+                        Some(Step::Cut(i, random.below(groups[i].1.len())))
+                    }
+                    _ => (groups.len() > 1).then_some(Step::Remove(i)),
+                };
+            }
+            if let (Some(order), true) = (&self.form.values, random.below(2) == 0) {
+                let values = &groups[i].1;
+                let at = values.binary_search_by(|there| order.compare(there, &value)).err()?;
+                return Some(Step::Put(i, at, value));
+            }
+            let at = self.place(groups, &key)?;
+            if self.form.values.is_some() {
+                return Some(Step::Insert(at, key, vec![value]));
+            }
+            Some(match random.below(6) {
+                0 if i == at || i + 1 == at => Step::Rename(i, key, value),
+                0 | 1 => Step::Replace(i, value),
+                2 => Step::Insert(at, key, Vec::new()),
+                3 if at == groups.len() => Step::Push(key, value),
+                _ => Step::Insert(at, key, vec![value]),
+            })
+        }
+
+        /// Takes a step in a page; false, and no change, if there is no room.
+        fn apply(&self, page: &mut PageMut<'_>, step: &Step) -> bool {
+            let (form, order) = (&self.form, &self.form.keys);
+            let shared = page.view().shared().to_vec();
+            let mut aside = Vec::new();
+            match step {
+                Step::Remove(i) => match page.view().plain_place(*i) {
+                    Some(place) if form.values.is_none() => page.remove_plain(*i, place),
+                    _ => page.remove_slot(*i),
+                },
+                Step::Insert(i, key, values) => {
+                    let Some(rest) = order.strip(key, &shared) else { return false };
+                    if let [value] = &values[..] {
+                        return page.insert_plain(*i, head_in(order, rest), rest, value);
+                    }
+                    let known = KeyCell { known: Bytes::from(&key[..]), extent: None };
+                    let rest = RestCell::of(&known, shared.len(), order);
+                    let head = head_of_rest(order, &rest.rest);
+                    return page.insert_single(*i, head, &rest, &cell(values));
+                }
+                Step::Push(key, value) => {
+                    let Some(rest) = order.strip(key, &shared) else { return false };
+                    let head = head_in(order, rest);
+                    let len = page.view().len();
+                    return page.push_plain(head, rest, value)
+                        || page.insert_plain(len, head, rest, value);
+                }
+                Step::Replace(i, value) => {
+                    if let Some(old) = page.value_of_len(*i, value.len()) {
+                        old.copy_from_slice(value);
+                        return true;
+                    }
+                    let value = ValueCell::Inline(Bytes::from(&value[..]));
+                    return page.replace_single(*i, &value, &mut aside);
+                }
+                Step::Rename(i, key, value) => {
+                    let Some(rest) = order.strip(key, &shared) else { return false };
+                    return page.replace_plain(*i, *i, head_in(order, rest), (rest, value));
+                }
+                Step::Put(i, at, value) => {
+                    return page.edit_group(*i, GroupEdit::Put(*at, value), form, &mut aside);
+                }
+                Step::Cut(i, at) => {
+                    return page.edit_group(*i, GroupEdit::Cut(*at), form, &mut aside);
+                }
+            }
+            true
+        }
+    }
+
+    fn apply_to_model(groups: &mut Groups, step: Step) {
+        match step {
+            Step::Remove(i) => drop(groups.remove(i)),
+            Step::Insert(i, key, values) => groups.insert(i, (key, values)),
+            Step::Push(key, value) => groups.push((key, vec![value])),
+            Step::Replace(i, value) => groups[i].1 = vec![value],
+            Step::Rename(i, key, value) => groups[i] = (key, vec![value]),
+            Step::Put(i, at, value) => groups[i].1.insert(at, value),
+            Step::Cut(i, at) => drop(groups[i].1.remove(at)),
+        }
+    }
+
+    fn read(page: Page<'_>) -> Groups {
+        let records = (0..page.len()).map(|slot| page.leaf_record(slot));
+        let values = |record: &Record<'_>| {
+            let cells = (0..record.value_count()).map(|i| record.value(i));
+            let inline = cells.filter_map(|cell| match cell {
+                ValueCell::Inline(bytes) => Some(bytes.to_vec()),
+                ValueCell::Extent(_) => None,
+            });
+            inline.collect()
+        };
+        records.map(|record| (record.key_cell().known.to_vec(), values(&record))).collect()
+    }
+
+    /// Checks the leaf against its entries and the one without holes. Returns whether it has some.
+    fn check(bytes: &[u8], dense: &[u8], groups: &Groups) -> bool {
+        let (mut bytes, mut dense) = (bytes.to_vec(), dense.to_vec());
+        let mut page = PageMut::new(&mut bytes);
+        assert_eq!(read(page.view()), *groups);
+        let (used, has_holes) = (page.view().used(), page.view().has_holes());
+        assert_eq!(used, PageMut::new(&mut dense).view().used());
+        page.tidy();
+        assert_eq!(page.view().used(), used);
+        seal(&mut bytes, PAGE);
+        let page = checked(&bytes, PAGE, 100).unwrap();
+        assert!(page.has_zeros());
+        assert_eq!(read(page), *groups);
+        // Only bytes that are free may differ.
+        let (front, start) = (page.front(), bytes.len() - page.heap_len());
+        assert_eq!(bytes[4..front], dense[4..front]);
+        assert_eq!(bytes[start..], dense[start..]);
+        has_holes
+    }
+
+    #[test]
+    fn a_leaf_with_holes_is_once_tidied_the_leaf_without() {
+        let mut random = Random(3);
+        let (mut with_holes, mut refused, mut most) = (0, 0, 0);
+        for round in 0..240 {
+            let page_size = if round % 7 == 0 { 65536 } else { 4096 };
+            let kind = Kind::new(&mut random, round);
+            let mut groups: Groups = vec![(kind.key(&mut random), vec![kind.value(&mut random)])];
+            let pairs: Vec<_> = groups
+                .iter()
+                .map(|(key, values)| Pair {
+                    key: KeyCell { known: Bytes::from(&key[..]), extent: None },
+                    value: cell(values),
+                    starts: true,
+                })
+                .collect();
+            let mut bytes = vec![0; page_size];
+            // The front is shared, as it would be in a leaf of several keys.
+            let most_shared = kind.front.len();
+            build_leaf_sharing(&mut bytes, &pairs, &kind.form, most_shared).unwrap();
+            let mut dense = bytes.clone();
+            for i in 0..500 {
+                // Phases of growth and of shrinking.
+                let removes = if i / 100 % 2 == 0 { 2 } else { 7 };
+                let Some(step) = kind.step(&mut random, &groups, removes) else { continue };
+                let mut twin = PageMut::new(&mut dense);
+                let done = kind.apply(&mut twin, &step);
+                twin.tidy();
+                let mut page = PageMut::new(&mut bytes);
+                assert_eq!(kind.apply(&mut page, &step), done);
+                if done {
+                    apply_to_model(&mut groups, step);
+                }
+                if random.below(50) == 0 {
+                    page.tidy();
+                }
+                refused += usize::from(!done);
+                if page.view().has_holes() {
+                    most = most.max(page.view().holes().len());
+                }
+                if i % 5 == 0 || page_size == 4096 {
+                    with_holes += usize::from(check(&bytes, &dense, &groups));
+                }
+            }
+        }
+        assert!(
+            with_holes > 20_000 && refused > 500 && most > 3 * FEW,
+            "{with_holes} {refused} {most}"
+        );
+    }
+
+    #[test]
+    fn a_page_of_the_file_has_no_holes() {
+        let value = ValueCell::Inline(Bytes::from(&b"value"[..]));
+        let keys = [b"key 1", b"key 2", b"key 3"];
+        let pairs = keys.map(|key| Pair {
+            key: KeyCell { known: Bytes::from(&key[..]), extent: None },
+            value,
+            starts: true,
+        });
+        let mut bytes = vec![0; 4096];
+        build_leaf(&mut bytes, &pairs, &Form::PLAIN).unwrap();
+        PageMut::new(&mut bytes).remove_slot(1);
+        assert!(PageMut::new(&mut bytes).view().has_holes());
+        seal(&mut bytes, PAGE);
+        let why = checked(&bytes, PAGE, 10).unwrap_err();
+        assert_eq!(why, "something stands in bytes that must be zero");
+        PageMut::new(&mut bytes).tidy();
+        seal(&mut bytes, PAGE);
+        assert_eq!(checked(&bytes, PAGE, 10).unwrap().len(), 2);
+    }
+}

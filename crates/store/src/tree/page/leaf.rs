@@ -582,6 +582,7 @@ mod tests {
                 }
                 pairs.push((key, new));
                 sort(&mut pairs);
+                PageMut::new(&mut bytes).tidy();
                 seal(&mut bytes, PAGE);
                 let page = checked(&bytes, PAGE, 10).unwrap();
                 assert_eq!(read(page), pairs);
