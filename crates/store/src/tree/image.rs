@@ -156,7 +156,9 @@ impl Image {
         let txn = pages.txn;
         pages.base.forget(Run { start: no, len: 1 });
         if let Some((source, mut page)) = pages.number(at, no, spilled) {
-            PageMut::new(page.bytes_mut()).set_birth(txn);
+            let mut changed = PageMut::new(page.bytes_mut());
+            changed.tidy();
+            changed.set_birth(txn);
             seal(page.bytes_mut(), no);
             self.pages.push(Numbered { no, source, page });
         }

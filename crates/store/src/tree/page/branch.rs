@@ -193,12 +193,25 @@ impl PageMut<'_> {
         let code = value.map_or(0, |value| value.len() + 1);
         let value = value.unwrap_or_default();
         let len = rest.len() + length_len(code) + value.len();
-        let at = if is_new { self.grow_heap(len) } else { self.replace_record(i, len) };
+        let at = match is_new {
+            true => self.grow_heap(len),
+            false => self.renew_separator(i, len),
+        };
         let behind = rest.put(self.bytes, at, code as u32);
         self.bytes[behind..behind + value.len()].copy_from_slice(value);
         let (heads, offsets) = (self.view().heads_at(), self.view().offsets_at());
         put_u32(self.bytes, heads + 4 * i, head_of_rest(order, &rest.rest));
         put_u16(self.bytes, offsets + 2 * i, at as u16);
+    }
+
+    /// Takes the record of slot `i` out and opens room for another of `len` bytes.
+    fn renew_separator(&mut self, i: usize, len: usize) -> usize {
+        let (at, old) = self.record_place(i);
+        if old == len {
+            return at;
+        }
+        self.cut_heap(at, old);
+        self.grow_heap(len)
     }
 
     #[inline(always)]

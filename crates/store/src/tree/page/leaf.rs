@@ -104,15 +104,31 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Adds a record of short parts after all others. False, and no change, if there is no room.
+    /// Adds a record of short parts after all others. False, and no change, if there is no room
+    /// without closing holes.
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, head: u32, rest: &[u8], value: &[u8]) -> bool {
-        self.insert_plain(self.view().len(), head, rest, value)
+        self.insert_dense(self.view().len(), head, rest, value)
     }
 
     /// Inserts a record of short parts at slot `i`. False, and no change, if there is no room.
     #[inline(always)]
     pub(crate) fn insert_plain(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
+        self.insert_dense(i, head, rest, value) || self.insert_tidied(i, head, rest, value)
+    }
+
+    /// The same where there is no room unless holes are closed.
+    #[cold]
+    #[inline(never)]
+    fn insert_tidied(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
+        let layout = self.view().layout();
+        let need = layout.slot_len() + layout.plain_len(rest.len(), value.len());
+        self.make_room(need) && self.insert_dense(i, head, rest, value)
+    }
+
+    /// The same where holes are not looked at.
+    #[inline(always)]
+    fn insert_dense(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
         match self.view().layout() {
             Layout::Dense => self.insert_plain_as(Layout::Dense, i, head, rest, value),
             Layout::Headless => self.insert_plain_as(Layout::Headless, i, head, rest, value),
@@ -152,7 +168,8 @@ impl<'a> PageMut<'a> {
     ) -> bool {
         let layout = self.view().layout();
         let len = layout.record_len(key, Behind::of(layout, value));
-        if self.view().leaf_free() < layout.slot_len() + len {
+        let need = layout.slot_len() + len;
+        if self.view().leaf_free() < need && !self.make_room(need) {
             return false;
         }
         let at = self.open_slot(layout, i, head, len);
@@ -178,7 +195,7 @@ impl<'a> PageMut<'a> {
     /// Takes slot `i` of a leaf out, and the `len` bytes of its record at `at`.
     #[inline(always)]
     fn close_slot(&mut self, layout: Layout, i: usize, at: usize, len: usize) {
-        self.cut_heap(at, len);
+        self.leave_hole(i, (at, len));
         let view = self.view();
         let (n, heads, step) = (view.len(), view.heads_at(), layout.step());
         let head_len = layout.head_len();
@@ -196,8 +213,9 @@ impl<'a> PageMut<'a> {
         (record.at, record.len())
     }
 
-    /// Takes the record of slot `i` out and opens room for another of `len` bytes in its place.
-    pub(crate) fn replace_record(&mut self, i: usize, len: usize) -> usize {
+    /// Takes the record of slot `i` of a leaf out and opens room for another of `len` bytes in its
+    /// place. There must be room once the holes are closed.
+    fn replace_record(&mut self, i: usize, len: usize) -> usize {
         let place = self.record_place(i);
         self.replace_record_at(i, place, len)
     }
@@ -208,7 +226,10 @@ impl<'a> PageMut<'a> {
         if old == len {
             return at;
         }
-        self.cut_heap(at, old);
+        self.leave_hole(i, (at, old));
+        if self.view().leaf_free() < len {
+            self.tidy();
+        }
         let at = self.grow_heap(len);
         let offset_at = self.view().offsets_at() + self.view().step() * i;
         put_u16(self.bytes, offset_at, at as u16);
@@ -326,6 +347,8 @@ impl<'a> PageMut<'a> {
     /// False, and no change, where it cannot: the slot has one value, the new one does not have
     /// what all share, values that had one length would no longer, or there is no room.
     fn put_in_group(&mut self, i: usize, at: usize, value: &[u8], order: &KeyOrder) -> bool {
+        // The holes before the record would move with it.
+        self.tidy();
         let view = self.view();
         let record = view.leaf_record(i);
         let Some(group) = record.group() else { return false };
@@ -569,6 +592,7 @@ mod tests {
                 }
                 pairs.push((key, new));
                 sort(&mut pairs);
+                PageMut::new(&mut bytes).tidy();
                 seal(&mut bytes, PAGE);
                 let page = checked(&bytes, PAGE, 10).unwrap();
                 assert_eq!(read(page), pairs);

@@ -12,7 +12,7 @@
 //! |     16 |    2 | COUNT_OFFSET    | n: groups of a leaf, children of a branch            |
 //! |     18 |    2 | SHARED_OFFSET   | length of what all keys of the page share            |
 //! |     20 |    2 | HEAP_OFFSET     | bytes of records at the end of the page              |
-//! |     22 |    2 |                 | zero                                                 |
+//! |     22 |    2 | HOLE_OFFSET     | zero; in a changed leaf the newest of its holes      |
 //! |     24 |      |                 | shared bytes, padded with zeros to a multiple of 4   |
 //! |        |   4n |                 | (not HEADLESS) heads: what follows the shared bytes, |
 //! |        |      |                 | 4 bytes, as a number that orders like the keys       |
@@ -22,10 +22,11 @@
 //! |        |   2n |                 | offsets of the records; in an ALIGNED leaf 4n, each  |
 //! |        |      |                 | followed by the two bytes that tell its lengths      |
 //! |        |      |                 | free                                                 |
-//! |        |      |                 | records, dense up to the end of the page             |
+//! |        |      |                 | records, dense up to the end of the page but for     |
+//! |        |      |                 | holes                                                |
 //! ```
 //!
-//! What a record is made of is told in [`record`].
+//! What a record is made of is told in [`record`], what a hole is in [`holes`].
 //!
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
 //! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a
@@ -39,6 +40,7 @@ pub(crate) mod branch;
 pub(crate) mod build;
 pub(crate) mod cell;
 pub(crate) mod group;
+mod holes;
 mod join;
 pub(crate) mod keys;
 pub(crate) mod leaf;
@@ -73,8 +75,9 @@ pub(crate) const BIRTH_OFFSET: usize = FLAGS_OFFSET + 2;
 pub(crate) const COUNT_OFFSET: usize = BIRTH_OFFSET + 8;
 pub(crate) const SHARED_OFFSET: usize = COUNT_OFFSET + 2;
 pub(crate) const HEAP_OFFSET: usize = SHARED_OFFSET + 2;
+pub(crate) const HOLE_OFFSET: usize = HEAP_OFFSET + 2;
 /// Where the shared bytes begin.
-pub(crate) const HEADER_LEN: usize = HEAP_OFFSET + 4;
+pub(crate) const HEADER_LEN: usize = HOLE_OFFSET + 2;
 
 pub(crate) const KIND_LEAF: u8 = 1;
 pub(crate) const KIND_BRANCH: u8 = 2;
@@ -278,7 +281,7 @@ impl<'a> Page<'a> {
     pub(crate) fn has_zeros(self) -> bool {
         let padding = HEADER_LEN + self.half(SHARED_OFFSET)..self.heads_at();
         self.byte(FLAGS_OFFSET + 1) == 0
-            && self.half(HEAP_OFFSET + 2) == 0
+            && self.half(HOLE_OFFSET) == 0
             && padding.into_iter().all(|at| self.byte(at) == 0)
     }
 
@@ -390,18 +393,18 @@ impl<'a> Page<'a> {
         if self.is_reversed() { (rest, self.shared()) } else { (self.shared(), rest) }
     }
 
-    /// Bytes of the page that are in use.
+    /// Bytes of the page that are in use, holes aside.
     pub(crate) fn used(self) -> usize {
-        self.heads_at() + self.slot_len() * self.len() + self.heap_len()
+        self.heads_at() + self.slot_len() * self.len() + self.heap_len() - self.holes_len()
     }
 
-    /// Bytes of the page that are free.
+    /// Bytes of the page that are free, holes included.
     #[inline(always)]
     pub(crate) fn free(self) -> usize {
         self.size - self.used()
     }
 
-    /// Bytes of a page that is known to be a leaf that are free.
+    /// Bytes of a page that is known to be a leaf that are free in one piece.
     #[inline(always)]
     pub(crate) fn leaf_free(self) -> usize {
         debug_assert!(self.is_leaf());

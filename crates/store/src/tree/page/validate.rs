@@ -7,9 +7,9 @@ use super::group::VARIED;
 use super::record::{length_of, pad2, padded, prefix_len, short, short_len};
 use super::{
     ALIGNED, CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEADLESS, HEAP_OFFSET,
-    KEY_EXTENT_CELL, KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, Layout,
-    MAX_LEVELS, PAIRED, REVERSED, SHARED_OFFSET, VALUES_REVERSED, WHOLE, code, is_sealed, pad4,
-    slot_len,
+    HOLE_OFFSET, KEY_EXTENT_CELL, KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET,
+    Layout, MAX_LEVELS, PAIRED, REVERSED, SHARED_OFFSET, VALUES_REVERSED, WHOLE, code, is_sealed,
+    pad4, slot_len,
 };
 use crate::coding::{u16_at, u32_at};
 use crate::tree::page_ref::{FIRST_PAGE, PageNo};
@@ -48,6 +48,9 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
     let heads = HEADER_LEN + pad4(shared);
     let arrays_end = heads + n * slot_len(level, flags);
     let heap = usize::from(u16_at(bytes, HEAP_OFFSET));
+    if u16_at(bytes, HOLE_OFFSET) != 0 {
+        return Err("something stands in bytes that must be zero");
+    }
     if n == 0 {
         return Err("an empty tree page");
     }
