@@ -136,6 +136,15 @@ impl PageMut<'_> {
         has_room
     }
 
+    /// [`Self::insert_plain`] where there is no room unless holes are closed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn insert_tidied(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
+        let layout = self.view().layout();
+        let need = layout.slot_len() + layout.plain_len(rest.len(), value.len());
+        self.make_room(need) && self.insert_dense(i, head, rest, value)
+    }
+
     /// Closes all holes, so that the records are dense up to the end of the page.
     #[inline(always)]
     pub(crate) fn tidy(&mut self) {

@@ -117,18 +117,9 @@ impl<'a> PageMut<'a> {
         self.insert_dense(i, head, rest, value) || self.insert_tidied(i, head, rest, value)
     }
 
-    /// The same where there is no room unless holes are closed.
-    #[cold]
-    #[inline(never)]
-    fn insert_tidied(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
-        let layout = self.view().layout();
-        let need = layout.slot_len() + layout.plain_len(rest.len(), value.len());
-        self.make_room(need) && self.insert_dense(i, head, rest, value)
-    }
-
     /// The same where holes are not looked at.
     #[inline(always)]
-    fn insert_dense(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
+    pub(super) fn insert_dense(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
         match self.view().layout() {
             Layout::Dense => self.insert_plain_as(Layout::Dense, i, head, rest, value),
             Layout::Headless => self.insert_plain_as(Layout::Headless, i, head, rest, value),
