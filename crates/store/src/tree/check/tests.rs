@@ -7,7 +7,7 @@ use crate::coding::put_u64;
 use crate::tree::meta::META_LEN;
 use crate::tree::page::{PageMut, seal};
 use crate::tree::snapshot::sealed::Sealed;
-use crate::tree::{Count, Duplicates, Order, TableOptions};
+use crate::tree::{Count, Duplicates, Order, Snapshot, TableOptions};
 
 /// Numbers without a pattern.
 pub(crate) fn mix(n: u64) -> u64 {
@@ -108,6 +108,30 @@ pub(crate) fn filled(folder: &std::path::Path) -> Store {
         assert_eq!(report.problems, Vec::<String>::new(), "round {round}");
     }
     store
+}
+
+#[test]
+fn places_in_tables_of_every_kind_are_those_of_a_scan() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let txn = store.begin_read().unwrap();
+    for (kind, options) in kinds() {
+        let table = txn.table_with(kind, &options).unwrap();
+        let (mut keys, mut last) = (0, None);
+        for (values, entry) in txn.range(table, ..).unwrap().enumerate() {
+            let key = entry.unwrap().key.to_vec();
+            if last.as_ref() == Some(&key) {
+                continue;
+            }
+            let before = txn.count_range(table, ..&key[..]).unwrap();
+            assert_eq!((before.keys, before.values), (keys, values as u64), "{kind} {key:?}");
+            let rank = txn.rank(table, &key).unwrap();
+            assert_eq!((rank.keys, rank.found), (keys, true), "{kind} {key:?}");
+            assert!(txn.get(table, &key).unwrap().is_some(), "{kind} {key:?}");
+            (keys, last) = (keys + 1, Some(key));
+        }
+        assert_eq!(txn.count(table).unwrap().keys, keys, "{kind}");
+    }
 }
 
 /// The bytes of a store that was closed.

@@ -279,9 +279,12 @@ impl Aim<'_> {
     }
 }
 
-/// Looks at the heads of a leaf.
+/// Looks at the heads of a leaf. Under a custom order it may have none, and nothing is known.
 #[inline(always)]
 pub(crate) fn leaf_aim<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> Aim<'k> {
+    if let KeyOrder::Custom(_) = order {
+        return Aim { slot: 0, rest: Some(key) };
+    }
     let n = page.len();
     let rest = match strip(page, order, key) {
         Ok(rest) => rest,
@@ -302,9 +305,6 @@ pub(crate) fn leaf_slot<P: Extents>(
     page: Page<'_>,
     key: &[u8],
 ) -> Result<(usize, bool)> {
-    if let KeyOrder::Custom(_) = order {
-        return bisect_custom(pages, order, page, key, 0..page.len());
-    }
     leaf_slot_from(pages, order, page, key, leaf_aim(order, page, key))
 }
 
@@ -369,6 +369,9 @@ pub(crate) fn leaf_slot_from<P: Extents>(
     aim: Aim<'_>,
 ) -> Result<(usize, bool)> {
     let Aim { slot, rest: Some(rest) } = aim else { return Ok((aim.slot, false)) };
+    if let KeyOrder::Custom(_) = order {
+        return bisect_custom(pages, order, page, key, 0..page.len());
+    }
     if slot + 1 == page.len() || page.head(slot + 1) != page.head(slot) {
         let seen = compare_record(pages, order, page.leaf_record(slot), key, rest)?;
         return Ok((slot + usize::from(seen.is_lt()), seen.is_eq()));
