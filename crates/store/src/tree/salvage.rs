@@ -18,10 +18,16 @@
 //!    they are written again; and where not even those name a tree, it comes over under the number
 //!    of its root.
 //!
+//! # Below a branch that cannot be read
+//!
+//! The pages that it led to are looked for among all pages ([`orphans`]), and come over in a table
+//! named `lost page N`, after the branch: some of them may be older versions.
+//!
 //! A page belongs to the tree that leads to it only if it was written before what refers to it, at
 //! the level and with the flags that are expected, and if its keys lie between the separators:
 //! pages of other times and tables stay out.
 
+mod orphans;
 mod prior;
 mod redo;
 mod scan;
@@ -43,6 +49,7 @@ use super::{Builder, Interrupt, LogReport, Loss, SalvageReport, Store, WriteTxn}
 use crate::Durability;
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::{Error, Result};
+use orphans::rescue_orphans;
 use prior::Prior;
 use redo::{Replayed, replayed, scratch_of};
 use scan::Scan;
@@ -61,7 +68,8 @@ impl Store {
     /// Copies every entry of the store at `old` that can still be read to a new store at `new`, and
     /// reports what was lost. The old file is never written, and no lock file is made beside it: no
     /// process may write to it at the same time. A table of a custom order keeps the order of its
-    /// entries.
+    /// entries. What lay below a branch, page `N`, that cannot be read is looked for among all
+    /// pages, and comes over in a table `lost page N`; the report counts it as lost all the same.
     ///
     /// `progress(done_pages, all_pages)` is called from time to time; `interrupt` stops the work.
     ///
@@ -102,7 +110,7 @@ impl Store {
         let mut builder = Builder::new().page_size(file.page_size() as u32);
         builder.max_size = metas.first().and_then(Meta::max_size);
         let store = builder.durability(Durability::None).create(&new.data)?;
-        let rescued = rescue(&store, &mut walker, plan, prior).and_then(|()| store.sync());
+        let rescued = rescue(&store, &mut walker, plan, &metas, prior).and_then(|()| store.sync());
         drop(store);
         match rescued {
             Ok(()) => Ok(walker.finish()),
@@ -304,12 +312,15 @@ fn rescue(
     store: &Store,
     walker: &mut Walker<'_>,
     tables: Vec<Found>,
+    metas: &[Meta],
     prior: Option<Prior>,
 ) -> Result<()> {
     let mut txn = store.begin_write()?;
     for found in &tables {
         rescue_table(&mut txn, walker, found)?;
     }
+    let meta = metas.iter().find(|meta| Some(meta.txn) == walker.report.commit);
+    rescue_orphans(&mut txn, walker, &tables, meta)?;
     if let Some(prior) = prior {
         let names: Vec<&[u8]> = tables.iter().map(|found| &found.name[..]).collect();
         let count = prior.fill(&mut txn, &names, &walker.report.losses)?;

@@ -7,7 +7,8 @@ use super::Found;
 use super::walk::Walker;
 use crate::tree::catalog::Stored;
 use crate::tree::free::{pending_runs, ready_entry};
-use crate::tree::order::Leaves;
+use crate::tree::order::{Form, Leaves};
+use crate::tree::page::build::flags_of;
 use crate::tree::page::{
     self, ALIGNED, CONTINUES, HEADLESS, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code,
 };
@@ -115,6 +116,20 @@ impl Scan {
     fn child(&self, parent: &Seen, no: PageNo) -> Option<&Seen> {
         let child = self.pages.get(&no)?;
         (child.level + 1 == parent.level && child.birth <= parent.birth).then_some(child)
+    }
+
+    /// The pages of a level, written by commit `newest` or before, that may be those of a table,
+    /// each with the commit that wrote it.
+    pub(super) fn pages_of(&self, level: u8, newest: u64, form: &Form) -> Vec<(PageNo, u64)> {
+        let flags = flags_of(form, level);
+        let may = |(no, seen): &(&PageNo, &Seen)| {
+            seen.level == level
+                && seen.birth <= newest
+                && seen.flags & !CONTINUES == flags
+                && !seen.is_free_space
+                && !self.catalogs.contains(*no)
+        };
+        self.pages.iter().filter(may).map(|(no, seen)| (*no, seen.birth)).collect()
     }
 
     /// Finds out which pages are those of catalogs, and which are children.

@@ -35,6 +35,27 @@ pub(super) struct Walker<'w> {
     done: u64,
     progress: &'w mut dyn FnMut(u64, u64),
     pub(super) report: SalvageReport,
+    /// Branches of tables that could not be read.
+    pub(super) lost_branches: Vec<LostBranch>,
+}
+
+/// A branch that could not be read.
+pub(super) struct LostBranch {
+    pub(super) table: Vec<u8>,
+    pub(super) form: Form,
+    pub(super) no: PageNo,
+    pub(super) level: u8,
+    /// The commit that wrote what refers to it.
+    pub(super) newest: u64,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+}
+
+impl LostBranch {
+    fn place<'p>(&'p self, table: &'p [u8]) -> Place<'p> {
+        let (from, to) = (self.from.clone(), self.to.clone());
+        Place { table, form: &self.form, from, to, entries: None }
+    }
 }
 
 /// Where in a tree one is.
@@ -55,7 +76,8 @@ impl<'w> Walker<'w> {
         progress: &'w mut dyn FnMut(u64, u64),
     ) -> Self {
         let (used, report) = (PageSet::new(end), SalvageReport::default());
-        Self { file, end, used, known: None, is_newer: false, done: 0, progress, report }
+        let (known, is_newer, done, lost_branches) = (None, false, 0, Vec::new());
+        Self { file, end, used, known, is_newer, done, progress, report, lost_branches }
     }
 
     pub(super) fn finish(self) -> SalvageReport {
@@ -147,6 +169,47 @@ impl<'w> Walker<'w> {
         });
     }
 
+    /// Notes a page of a table that could not be read, if it is a branch.
+    fn note_branch(&mut self, place: &Place<'_>, no: PageNo, level: u8, newest: u64) {
+        if level > 0 && !place.table.is_empty() {
+            let (table, form) = (place.table.to_vec(), place.form.clone());
+            let (from, to) = (place.from.clone(), place.to.clone());
+            self.lost_branches.push(LostBranch { table, form, no, level, newest, from, to });
+        }
+    }
+
+    /// Walks what is found of a branch that is lost: page `no` and all below it, in the name of
+    /// `table`.
+    pub(super) fn orphan(
+        &mut self,
+        table: &[u8],
+        no: PageNo,
+        branch: &LostBranch,
+        target: &mut Target<'_>,
+    ) -> Result<()> {
+        self.below(no, branch.level - 1, branch.newest, &branch.place(table), target)
+    }
+
+    /// The first and the last key that a page shows that may have been below a lost branch; `None`
+    /// if it was not.
+    pub(super) fn ends_of_orphan(
+        &self,
+        no: PageNo,
+        branch: &LostBranch,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut bytes = Vec::new();
+        let Ok(page) = self.read(&mut bytes, no, branch.level - 1, branch.newest)? else {
+            return Ok(None);
+        };
+        // The first child of a branch has no separator.
+        let first = usize::from(!page.is_leaf());
+        if first >= page.len() || !self.is_between(page, &branch.place(&branch.table)) {
+            return Ok(None);
+        }
+        let key = |slot| self.known_key(&page.record(slot), page.birth()).into_owned();
+        Ok(Some((key(first), key(page.len() - 1))))
+    }
+
     fn below(
         &mut self,
         no: PageNo,
@@ -161,6 +224,7 @@ impl<'w> Walker<'w> {
             Ok(page) => page,
             Err(reason) => {
                 self.lose_page(place, no, reason);
+                self.note_branch(place, no, level, newest);
                 return Ok(());
             }
         };
@@ -204,15 +268,16 @@ impl<'w> Walker<'w> {
         None
     }
 
-    /// Whether the first and last key of a leaf lie between the bounds.
+    /// Whether the first and last key of a leaf, or separator of a branch, lie between the bounds.
     fn is_between(&self, page: Page<'_>, place: &Place<'_>) -> bool {
         let order = &place.form.keys;
         if matches!(order, KeyOrder::Custom(_)) {
             return true;
         }
         let key = |slot| self.known_key(&page.record(slot), page.birth());
+        let first = usize::from(!page.is_leaf() && page.len() > 1);
         // A separator may be a pair, and then its key stands on both sides of it.
-        let after = place.from.as_ref().is_none_or(|from| order.compare(&key(0), from).is_ge());
+        let after = place.from.as_ref().is_none_or(|from| order.compare(&key(first), from).is_ge());
         let last = key(page.len() - 1);
         after && place.to.as_ref().is_none_or(|to| order.compare(&last, to) != Ordering::Greater)
     }
