@@ -45,7 +45,7 @@ use super::page_ref::FIRST_PAGE;
 use super::pages::PageFile;
 use super::recover::{META_SLOTS, read_metas, recover};
 use super::tree::Root;
-use super::{Builder, Interrupt, LogReport, Loss, SalvageReport, Store, WriteTxn};
+use super::{Builder, Interrupt, LogReport, Loss, SalvageReport, Store, Table, WriteTxn};
 use crate::Durability;
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::{Error, Result};
@@ -330,16 +330,31 @@ fn rescue(
     txn.commit()
 }
 
-fn rescue_table(txn: &mut WriteTxn, walker: &mut Walker<'_>, found: &Found) -> Result<()> {
-    let table = match txn.create_table(&found.name, &found.stored.options_to_walk()) {
-        Ok(table) => table,
-        Err(error @ (Error::Io { .. } | Error::OutOfMemory)) => return Err(error),
-        Err(error) => {
-            walker.lose(Loss { reason: error.to_string(), ..Loss::of_table(&found.name) });
-            return Ok(());
+/// Makes a table of the new store; `None`, and a loss, if it cannot be one, as where another table
+/// has its name.
+fn make_table(
+    txn: &mut WriteTxn,
+    walker: &mut Walker<'_>,
+    name: &[u8],
+    stored: &Stored,
+) -> Result<Option<Table>> {
+    match txn.create_table(name, &stored.options_to_walk()) {
+        Ok(table) => {
+            walker.report.tables += 1;
+            Ok(Some(table))
         }
+        Err(error @ (Error::Io { .. } | Error::OutOfMemory)) => Err(error),
+        Err(error) => {
+            walker.lose(Loss { reason: error.to_string(), ..Loss::of_table(name) });
+            Ok(None)
+        }
+    }
+}
+
+fn rescue_table(txn: &mut WriteTxn, walker: &mut Walker<'_>, found: &Found) -> Result<()> {
+    let Some(table) = make_table(txn, walker, &found.name, &found.stored)? else {
+        return Ok(());
     };
-    walker.report.tables += 1;
     let mut count = 0;
     let mut put: Box<Target<'_>> = Box::new(|key, value| match txn.put(table, key, value) {
         Ok(()) => {

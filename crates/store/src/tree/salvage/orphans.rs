@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 use super::scan::Scan;
 use super::walk::{LostBranch, Walker};
-use super::{Found, Result, WriteTxn};
+use super::{Found, Result, WriteTxn, make_table};
 use crate::Error;
 use crate::tree::free::{pending_runs, ready_entry};
 use crate::tree::meta::Meta;
@@ -76,8 +76,9 @@ fn rescue_below(
         return Ok(());
     }
     let name = format!("lost page {}", branch.no);
-    let table = txn.create_table(name.as_bytes(), &found.stored.options_to_walk())?;
-    walker.report.tables += 1;
+    let Some(table) = make_table(txn, walker, name.as_bytes(), &found.stored)? else {
+        return Ok(());
+    };
     let mut count = 0;
     let mut put = |key: &[u8], value: &[u8]| match txn.put(table, key, value) {
         Ok(()) => {
