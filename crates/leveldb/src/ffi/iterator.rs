@@ -90,6 +90,17 @@ unsafe fn on(at: *mut Iterator, run: impl FnOnce(&mut Iterator) -> Result<()>) {
     }
 }
 
+/// Reads the value of the entry, which stands apart from its key.
+///
+/// # Safety
+/// Promises 1 and 3.
+#[cold]
+#[inline(never)]
+unsafe fn read_value(iterator: *mut Iterator) {
+    // SAFETY: promises 1 and 3.
+    unsafe { on(iterator, Iterator::read_value) }
+}
+
 /// Takes an iterator back.
 ///
 /// # Safety
@@ -187,7 +198,7 @@ unsafe extern "C" fn leveldb_iter_value(
     // SAFETY: promises 1 to 3.
     unsafe {
         if iterator.as_ref().is_some_and(|iterator| !iterator.shown.has_value) {
-            on(iterator, Iterator::read_value);
+            read_value(iterator);
         }
         hand_out(iterator.as_ref().map_or(Str::NONE, |iterator| iterator.shown.value), vlen)
     }

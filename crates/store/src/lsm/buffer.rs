@@ -277,33 +277,37 @@ impl BufferCursor {
         Self { buffer, chunk: Vec::new(), bytes: Vec::new(), at: 0, most: CHUNK_MIN }
     }
 
-    /// Copies neighbours from where `begin` leads on.
+    /// Copies neighbours from where `begin` leads on, or those that lead there.
     fn fill(&mut self, forward: bool, begin: impl Fn(&mut MemIter<'_>)) {
         self.chunk.clear();
         self.bytes.clear();
         let mut iter = self.buffer.points.iter();
         begin(&mut iter);
+        let last = iter.clone();
+        if !forward {
+            iter = iter.some_before(self.most);
+        }
         while let Some((key, seq, kind, value)) = iter.entry() {
             let start = self.bytes.len();
             // The others will be about as long; room for long ones is not taken beforehand.
-            let others = (self.most - self.chunk.len()).saturating_mul(key.len() + value.len());
+            let others = self.most.saturating_sub(self.chunk.len());
+            let others = others.saturating_mul(key.len() + value.len());
             self.bytes.reserve(others.min(RESERVED_MAX));
             self.bytes.extend_from_slice(key);
             let middle = self.bytes.len();
             self.bytes.extend_from_slice(value);
             let (key, value) = (start..middle, middle..self.bytes.len());
             self.chunk.push(Copied { key, value, seq, kind });
-            if self.chunk.len() == self.most {
+            let is_whole = match forward {
+                true => self.chunk.len() == self.most,
+                false => iter.stands_with(&last),
+            };
+            if is_whole {
                 break;
             }
-            if forward { iter.next() } else { iter.prev() }
+            iter.next();
         }
-        if forward {
-            self.at = 0;
-        } else {
-            self.chunk.reverse();
-            self.at = self.chunk.len().saturating_sub(1);
-        }
+        self.at = if forward { 0 } else { self.chunk.len().saturating_sub(1) };
     }
 
     /// Copies the neighbours after the last entry of the chunk, or before the first one.
@@ -313,8 +317,12 @@ impl BufferCursor {
         let Some(Copied { key, seq, .. }) = end else { return };
         let (key, seq) = (self.bytes[key.clone()].to_vec(), *seq);
         self.fill(forward, |iter| {
-            iter.seek(&key, seq);
-            if forward { iter.next() } else { iter.prev() }
+            if forward {
+                iter.seek(&key, seq);
+                iter.next();
+            } else {
+                iter.seek_before(&key, seq);
+            }
         });
     }
 }

@@ -170,10 +170,74 @@ pub(crate) fn around(heads: &[u64], key: &[u8]) -> (usize, usize) {
 }
 
 /// The same of the first 24 bytes: several numbers.
-#[inline]
+#[inline(always)]
 pub(crate) fn heads(key: &[u8]) -> [u64; 3] {
-    let rest = |from: usize| key.get(from..).unwrap_or_default();
-    [head(key), head(rest(8)), head(rest(16))]
+    let word = |at: usize| {
+        let bytes = key.get(at..).and_then(|rest| rest.first_chunk());
+        u64::from_be_bytes(bytes.copied().unwrap_or_default())
+    };
+    // What is left before `end`, in the last bytes, of which the first ones may stand in the number
+    // before.
+    let rest = |end: usize| word(key.len() - 8).unbounded_shl(8 * (end - key.len()) as u32);
+    match key.len() {
+        24.. => [word(0), word(8), word(16)],
+        16..24 => [word(0), word(8), rest(24)],
+        8..16 => [word(0), rest(16), 0],
+        _ => [head(key), 0, 0],
+    }
+}
+
+/// The beginning of a key, and its length: this much nearly always tells the order of two keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    heads: [u64; 3],
+    len: usize,
+}
+
+impl Start {
+    #[inline(always)]
+    pub(crate) fn of(key: &[u8]) -> Self {
+        Self { heads: heads(key), len: key.len() }
+    }
+
+    /// The order of two keys; `None` if only their rests tell it, which both have.
+    #[inline(always)]
+    pub(crate) fn order(&self, other: &Self) -> Option<Ordering> {
+        for (head, of) in self.heads.iter().zip(&other.heads) {
+            if head != of {
+                return Some(head.cmp(of));
+            }
+        }
+        // Zeros stand for what a short key does not have.
+        let is_told = !self.has_rest() || !other.has_rest();
+        is_told.then(|| self.len.cmp(&other.len))
+    }
+
+    /// Whether the key has more bytes than its beginning.
+    #[inline(always)]
+    pub(crate) fn has_rest(&self) -> bool {
+        self.len > size_of_val(&self.heads)
+    }
+}
+
+/// A key up to which entries are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit<'k> {
+    pub(crate) start: Start,
+    /// All of the key, if it has more than its beginning.
+    pub(crate) key: &'k [u8],
+}
+
+impl<'k> Limit<'k> {
+    pub(crate) fn of(key: &'k [u8]) -> Self {
+        Self { start: Start::of(key), key }
+    }
+
+    /// The order of a key and this one.
+    #[inline(always)]
+    pub(crate) fn order(&self, key: &[u8]) -> Ordering {
+        Start::of(key).order(&self.start).unwrap_or_else(|| order(key, self.key))
+    }
 }
 
 /// The full key of a user's key.

@@ -334,7 +334,18 @@ impl Memtable {
         gap
     }
 
-    /// The same in each of the lowest `height` levels.
+    /// A node before a place, the head perhaps: in most cases about 4 to the power of `level` nodes
+    /// before it.
+    fn some_before(&self, target: &Target<'_>, level: usize) -> NodeRef<'_> {
+        let mut gap = (self.nodes.head(), None);
+        for level in (level..self.height.load(Ordering::Relaxed) as usize).rev() {
+            gap = walk(gap.0, level, target, gap.1);
+        }
+        gap.0
+    }
+
+    /// The last node before a place and the first one not before it, in each of the lowest `height`
+    /// levels.
     fn gaps(&self, target: &Target<'_>, height: usize) -> [Gap<'_>; HEIGHT_MAX] {
         let mut gap = (self.nodes.head(), None);
         let mut gaps = [gap; HEIGHT_MAX];
@@ -393,6 +404,11 @@ impl<'m> MemIter<'m> {
         self.at.map(|node| (node.key(), node.seq(), node.kind(), node.value()))
     }
 
+    /// Whether another one stands where it does.
+    pub(crate) fn stands_with(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+
     /// Moves to the first entry that does not come before `(key, seq)`.
     pub(crate) fn seek(&mut self, key: &[u8], seq: u64) {
         self.at = self.memtable.gap(&Target::new(key, seq)).1;
@@ -425,6 +441,30 @@ impl<'m> MemIter<'m> {
         if let Some(behind) = self.at.and_then(|node| node.next(0)) {
             behind.prefetch();
         }
+    }
+
+    /// One that stands on an entry from which steps lead to this one: over up to `most` entries,
+    /// the last one counted, and over those that are put in between meanwhile. Steps back would
+    /// cost a search each.
+    pub(crate) fn some_before(&self, most: usize) -> Self {
+        let mut earlier = self.clone();
+        let Some(here) = self.at else { return earlier };
+        // One node of four is in the next level, too.
+        let level = most.max(1).ilog2() as usize / 2;
+        let from = self.memtable.some_before(&Target::of(here), level);
+        earlier.at = self.not_head(from).or_else(|| from.next(0));
+        let mut end = earlier.clone();
+        for _ in 1..most {
+            if end.at == self.at {
+                return earlier;
+            }
+            end.next();
+        }
+        while end.at.is_some() && end.at != self.at {
+            earlier.next();
+            end.next();
+        }
+        earlier
     }
 
     /// Moves to the previous entry; from nowhere it does not move. This costs a search: nodes have

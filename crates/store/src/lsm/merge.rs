@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::entry::{Entry, compare, heads};
+use super::entry::{Entry, Limit, Start, compare};
 use super::table::Run;
 use crate::Result;
 
@@ -43,7 +43,7 @@ pub(crate) trait Source: Send {
 
     /// The entries that follow this one, in a direction, as far as they are at hand and their keys
     /// come before `limit` on the way.
-    fn run(&self, _forward: bool, _limit: &[u8]) -> Option<Run> {
+    fn run(&self, _forward: bool, _limit: &Limit<'_>) -> Option<Run> {
         None
     }
 
@@ -68,6 +68,8 @@ pub(crate) struct Merge {
     forward: bool,
     /// The place, where it went on from that of the first source before the entry of another one.
     run: Option<Run>,
+    /// A key that was left for the next one, if it is long.
+    left: Vec<u8>,
 }
 
 /// A source that stands on an entry, with what nearly always tells the order of two entries.
@@ -78,33 +80,9 @@ struct Standing {
     seq: u64,
 }
 
-/// The beginning of a key, and its length.
-#[derive(Clone, Copy)]
-struct Start {
-    heads: [u64; 3],
-    len: usize,
-}
-
-impl Start {
-    fn of(key: &[u8]) -> Self {
-        Self { heads: heads(key), len: key.len() }
-    }
-
-    /// The order of two keys, if this much of them tells it.
-    #[inline]
-    fn order(&self, other: &Self) -> Option<Ordering> {
-        match self.heads.cmp(&other.heads) {
-            // Zeros stand for what a short key does not have.
-            Ordering::Equal if self.len.max(other.len) > size_of_val(&self.heads) => None,
-            Ordering::Equal => Some(self.len.cmp(&other.len)),
-            order => Some(order),
-        }
-    }
-}
-
 impl Merge {
     pub(crate) fn new(sources: Vec<Box<dyn Source>>) -> Self {
-        Self { sources, order: Vec::new(), forward: true, run: None }
+        Self { sources, order: Vec::new(), forward: true, run: None, left: Vec::new() }
     }
 
     fn place(&self, source: usize) -> Option<(&[u8], u64)> {
@@ -117,12 +95,19 @@ impl Merge {
     }
 
     /// Whether the entry of `a` comes before that of `b` on the way.
-    fn is_ahead(&self, a: Standing, b: Standing) -> bool {
+    #[inline(always)]
+    fn is_ahead(&self, a: &Standing, b: &Standing) -> bool {
         if let Some(order) = a.key.order(&b.key) {
             // Of one key the newest version comes first.
             return order.then(b.seq.cmp(&a.seq)).is_lt() == self.forward;
         }
-        match (self.place(a.source), self.place(b.source)) {
+        self.is_long_ahead(a.source, b.source)
+    }
+
+    /// The same of two keys that are told apart by more than their beginnings.
+    #[cold]
+    fn is_long_ahead(&self, a: usize, b: usize) -> bool {
+        match (self.place(a), self.place(b)) {
             (Some(a), Some(b)) => compare(a, b).is_lt() == self.forward,
             (here, _) => here.is_some(),
         }
@@ -133,25 +118,27 @@ impl Merge {
         self.order.clear();
         for source in 0..self.sources.len() {
             let Some(standing) = self.standing(source) else { continue };
-            let at = self.order.partition_point(|&other| self.is_ahead(other, standing));
+            let at = self.order.partition_point(|other| self.is_ahead(other, &standing));
             self.order.insert(at, standing);
         }
     }
 
     /// Restores the order of the sources after the first one has moved.
     fn put_back(&mut self) {
-        let Some((first, others)) = self.order.split_first() else { return };
-        match self.standing(first.source) {
-            Some(moved) if others.first().is_none_or(|&next| self.is_ahead(moved, next)) => {
-                self.order[0] = moved;
+        let Some(first) = self.order.first() else { return };
+        let Some(moved) = self.standing(first.source) else {
+            self.order.remove(0);
+            return;
+        };
+        let mut at = 0;
+        while let Some(next) = self.order.get(at + 1) {
+            if self.is_ahead(&moved, next) {
+                break;
             }
-            Some(moved) => {
-                let to = others.partition_point(|&other| self.is_ahead(other, moved));
-                self.order.copy_within(1..=to, 0);
-                self.order[to] = moved;
-            }
-            None => drop(self.order.remove(0)),
+            self.order[at] = *next;
+            at += 1;
         }
+        self.order[at] = moved;
     }
 
     fn all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
@@ -174,14 +161,19 @@ impl Merge {
         Ok(())
     }
 
-    /// Finds out which entries of the first source follow, up to `end`, before one of another
-    /// source.
+    /// Finds out which entries of the first source follow, up to `end`, which is short, before one
+    /// of another source.
     pub(crate) fn look_ahead(&mut self, end: &[u8]) {
         let Some(first) = self.order.first() else { return };
-        let next = self.order.get(1).and_then(|next| self.place(next.source));
-        let is_nearer = |next: &&[u8]| if self.forward { *next < end } else { *next > end };
-        let limit = next.map(|(key, _)| key).filter(is_nearer).unwrap_or(end);
-        self.run = self.sources[first.source].run(self.forward, limit);
+        let mut limit = Limit::of(end);
+        if let Some(next) = self.order.get(1) {
+            let order = next.key.order(&limit.start);
+            if order == Some(if self.forward { Ordering::Less } else { Ordering::Greater }) {
+                let place = if next.key.has_rest() { self.place(next.source) } else { None };
+                limit = Limit { start: next.key, key: place.map_or(&[], |(key, _)| key) };
+            }
+        }
+        self.run = self.sources[first.source].run(self.forward, &limit);
     }
 
     /// Steps on in the direction of the last move, if it was looked ahead and the next entry is the
@@ -198,26 +190,43 @@ impl Merge {
         self.run.as_ref()?.entry()
     }
 
-    /// Goes on to an entry of another key than this one, if it was just moved to one of this.
-    pub(crate) fn pass(&mut self, key: &[u8]) -> Result<()> {
-        let start = Start::of(key);
-        while let Some(first) = self.order.first() {
-            let is_same = match first.key.order(&start) {
+    /// Moves to the next entry of another key.
+    pub(crate) fn next_key(&mut self) -> Result<()> {
+        let mut left = std::mem::take(&mut self.left);
+        left.clear();
+        let Some(here) = self.entry() else { return self.next() };
+        let start = match (&self.run, self.order.first()) {
+            (None, Some(first)) => first.key,
+            _ => Start::of(here.key),
+        };
+        if start.has_rest() {
+            left.extend_from_slice(here.key);
+        }
+        let moved = self.next_after(&start, &left);
+        self.left = left;
+        moved
+    }
+
+    /// Moves on until the key is another one than that of this beginning, which is `key` if it has
+    /// more.
+    fn next_after(&mut self, start: &Start, key: &[u8]) -> Result<()> {
+        loop {
+            self.next()?;
+            let Some(first) = self.order.first() else { return Ok(()) };
+            let is_same = match first.key.order(start) {
                 Some(order) => order.is_eq(),
                 None => self.place(first.source).is_some_and(|(here, _)| here == key),
             };
             if !is_same {
-                break;
+                return Ok(());
             }
-            self.next()?;
         }
-        Ok(())
     }
 
     /// Lets go of what takes memory, until it is moved to a place again.
     pub(crate) fn rest(&mut self) {
         self.order.clear();
-        self.run = None;
+        (self.run, self.left) = (None, Vec::new());
         self.sources.iter_mut().for_each(|source| source.rest());
     }
 
@@ -388,7 +397,7 @@ mod tests {
                 let action = if merge.entry().is_none() { random(4) } else { random(13) };
                 if action == 12 {
                     let here = merge.entry().unwrap().key.to_vec();
-                    merge.pass(&here).unwrap();
+                    merge.next_key().unwrap();
                     while model.entry().is_some_and(|entry| entry.key == here) {
                         model.next().unwrap();
                     }

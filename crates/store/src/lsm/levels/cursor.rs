@@ -2,6 +2,7 @@
 
 use super::version::Tables;
 use crate::Result;
+use crate::lsm::entry::Limit;
 use crate::lsm::merge::Source;
 use crate::lsm::table::{Pace, Run, TableCursor};
 
@@ -101,7 +102,7 @@ impl Source for LevelCursor {
         self.cursor.as_ref().is_some_and(TableCursor::is_other)
     }
 
-    fn run(&self, forward: bool, limit: &[u8]) -> Option<Run> {
+    fn run(&self, forward: bool, limit: &Limit<'_>) -> Option<Run> {
         self.cursor.as_ref()?.run(forward, limit)
     }
 

@@ -227,6 +227,36 @@ fn threads_set_entries_aside() {
 }
 
 #[test]
+fn steps_lead_from_some_entry_before_to_each_one() {
+    for count in [1_u32, 2, 5, 3000] {
+        let memtable = Memtable::new(64);
+        for number in 0..count {
+            let key = (number * 7919 % count).to_be_bytes();
+            put(&memtable, &key, u64::from(number), Kind::Inline, b"");
+        }
+        let mut here = memtable.iter();
+        assert!(here.some_before(9).entry().is_none());
+        here.first();
+        let mut walked = 0;
+        for place in 1..=count {
+            for most in [1, 2, 3, 8, 32] {
+                let mut iter = here.some_before(most);
+                let mut steps = 1;
+                while !iter.stands_with(&here) {
+                    iter.next();
+                    steps += 1;
+                }
+                assert!(steps <= most.min(place as usize));
+                walked += steps;
+            }
+            here.next();
+        }
+        // About half of what is wanted: a step back each would be five.
+        assert!(count < 100 || walked > 20 * count as usize);
+    }
+}
+
+#[test]
 fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
     let memtable = Memtable::new(8);
     put(&memtable, b"key", 1, Kind::Inline, b"old");

@@ -141,8 +141,6 @@ struct Parts {
     merge: Merge,
     /// The entry here, if that is where the cursor stands.
     kept: Stored,
-    /// The key from which a step leads.
-    from: Vec<u8>,
     /// A key of which the newest version that is seen was a tombstone.
     deleted: Vec<u8>,
 }
@@ -161,14 +159,13 @@ impl Parts {
             sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
         }
         let (kept, merge) = (Stored::default(), Merge::new(sources));
-        let (from, deleted) = (Vec::new(), Vec::new());
-        Ok(Self { merge, kept, from, deleted })
+        Ok(Self { merge, kept, deleted: Vec::new() })
     }
 
     /// Lets go of what takes memory, if there is much.
     fn rest(&mut self) {
         self.merge.rest();
-        for bytes in [&mut self.from, &mut self.deleted, &mut self.kept.key, &mut self.kept.value] {
+        for bytes in [&mut self.deleted, &mut self.kept.key, &mut self.kept.value] {
             bytes.clear();
             bytes.shrink_to(SPARE_BYTES_MAX);
         }
@@ -272,7 +269,7 @@ impl Cursor {
 
     #[inline(never)]
     fn next_of_any(&mut self) -> Result<Option<Entry<'_>>> {
-        Ok(if self.step()? { self.current()? } else { None })
+        Ok(if self.step_of_any()? { self.current()? } else { None })
     }
 
     /// Moves to the previous entry, or to the last one if the cursor stands nowhere. At the
@@ -290,7 +287,7 @@ impl Cursor {
 
     #[inline(never)]
     fn prev_of_any(&mut self) -> Result<Option<Entry<'_>>> {
-        Ok(if self.step_back()? { self.current()? } else { None })
+        Ok(if self.step_back_of_any()? { self.current()? } else { None })
     }
 
     /// The entry under the cursor; `None` if it stands nowhere.
@@ -351,58 +348,52 @@ impl Cursor {
 
     /// Whether it moved to a next entry.
     pub(super) fn step(&mut self) -> Result<bool> {
-        if self.skim(Standing::Merge) {
-            return Ok(true);
-        }
-        match self.leave() {
+        Ok(self.skim(Standing::Merge) || self.step_of_any()?)
+    }
+
+    /// The same, where another source may have to be looked at.
+    fn step_of_any(&mut self) -> Result<bool> {
+        let standing = std::mem::replace(&mut self.standing, Standing::Nowhere);
+        let Parts { merge, kept, .. } = &mut *self.parts;
+        match standing {
             Standing::Nowhere => return Ok(self.first()?.is_some()),
-            Standing::Merge | Standing::Back => self.parts.merge.next()?,
-            Standing::Kept => self.parts.merge.seek(&self.parts.from, u64::MAX)?,
+            Standing::Merge | Standing::Back => {}
+            Standing::Kept => merge.seek(&kept.key, u64::MAX)?,
         }
-        self.parts.merge.pass(&self.parts.from)?;
+        merge.next_key()?;
         self.settle_forward(true)?;
-        self.has_moved()
+        let has_moved = self.standing != Standing::Nowhere;
+        if !has_moved {
+            self.last()?;
+        }
+        Ok(has_moved)
     }
 
     /// Whether it moved to a previous entry.
     pub(super) fn step_back(&mut self) -> Result<bool> {
-        if self.skim(Standing::Back) {
-            return Ok(true);
-        }
-        match self.leave() {
+        Ok(self.skim(Standing::Back) || self.step_back_of_any()?)
+    }
+
+    /// The same, where another source may have to be looked at.
+    fn step_back_of_any(&mut self) -> Result<bool> {
+        let standing = std::mem::replace(&mut self.standing, Standing::Nowhere);
+        let Parts { merge, kept, .. } = &mut *self.parts;
+        match standing {
             Standing::Nowhere => return Ok(self.last()?.is_some()),
-            Standing::Merge => self.parts.merge.seek_before(&self.parts.from, u64::MAX)?,
-            Standing::Back => self.parts.merge.prev()?,
+            Standing::Merge => {
+                let entry = merge.entry();
+                copy(&mut kept.key, entry.map_or(&[], |entry| entry.key));
+                merge.seek_before(&kept.key, u64::MAX)?;
+            }
+            Standing::Back => merge.prev()?,
             Standing::Kept => {}
         }
         self.settle_back()?;
-        self.has_moved()
-    }
-
-    /// Stands nowhere, and gives where it stood; the key there is that from which a step leads.
-    #[inline]
-    fn leave(&mut self) -> Standing {
-        match self.standing {
-            Standing::Nowhere => {}
-            Standing::Merge | Standing::Back => {
-                if let Some(entry) = self.parts.merge.entry() {
-                    copy(&mut self.parts.from, entry.key);
-                }
-            }
-            Standing::Kept => std::mem::swap(&mut self.parts.from, &mut self.parts.kept.key),
+        let has_moved = self.standing != Standing::Nowhere;
+        if !has_moved {
+            self.first()?;
         }
-        std::mem::replace(&mut self.standing, Standing::Nowhere)
-    }
-
-    /// After a step: false if it led nowhere, and then it is taken back.
-    #[inline]
-    fn has_moved(&mut self) -> Result<bool> {
-        let moved = self.standing != Standing::Nowhere;
-        if !moved {
-            let from = std::mem::take(&mut self.parts.from);
-            self.seek_full(&from)?;
-        }
-        Ok(moved)
+        Ok(has_moved)
     }
 
     fn is_inside(&self, key: &[u8]) -> bool {

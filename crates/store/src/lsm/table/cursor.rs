@@ -6,7 +6,7 @@ use super::ahead::Ahead;
 use super::block::{Block, Place, Rows, Run};
 use super::{BlockPlace, Table};
 use crate::Result;
-use crate::lsm::entry::Entry;
+use crate::lsm::entry::{Entry, Limit};
 use crate::lsm::files::cached::Cached;
 use crate::lsm::merge::Source;
 
@@ -292,7 +292,7 @@ impl Source for TableCursor {
         self.row.is_some_and(|row| self.rows.is_other(row))
     }
 
-    fn run(&self, forward: bool, limit: &[u8]) -> Option<Run> {
+    fn run(&self, forward: bool, limit: &Limit<'_>) -> Option<Run> {
         self.rows.run(self.row?, forward, limit)
     }
 

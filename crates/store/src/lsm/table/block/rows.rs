@@ -1,10 +1,11 @@
 //! All entries of a block at once, for cursors that go through blocks: a step in either direction
 //! only counts.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Block;
-use crate::lsm::entry::{Entry, Kind, order};
+use crate::lsm::entry::{Entry, Kind, Limit};
 use crate::prefetch::prefetch_range;
 
 /// The keys of a block are put together if they do not take more bytes than this.
@@ -106,22 +107,30 @@ impl Rows {
 
     /// The entries that follow one of them, in a direction, and whose keys come before `limit` on
     /// the way.
-    pub(crate) fn run(self: &Arc<Self>, at: usize, forward: bool, limit: &[u8]) -> Option<Run> {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        at: usize,
+        forward: bool,
+        limit: &Limit<'_>,
+    ) -> Option<Run> {
         let (before, after) = (self.rows.get(..at)?, self.rows.get(at + 1..)?);
-        let is_inside = |row: &Row| match forward {
-            true => order(self.key(row), limit).is_lt(),
-            false => order(self.key(row), limit).is_gt(),
-        };
-        let (near, far) = match forward {
-            true => (after.first()?, after.last()?),
-            false => (before.last()?, before.first()?),
-        };
-        let left = match (is_inside(near), is_inside(far), forward) {
-            (false, _, _) => return None,
-            (_, true, true) => after.len(),
-            (_, true, false) => before.len(),
-            (_, false, true) => after.partition_point(is_inside),
-            (_, false, false) => before.len() - before.partition_point(|row| !is_inside(row)),
+        let order = |row: &Row| limit.order(self.key(row));
+        let left = if forward {
+            if order(after.first()?).is_ge() {
+                return None;
+            }
+            match order(after.last()?) {
+                Ordering::Less => after.len(),
+                _ => after.partition_point(|row| order(row).is_lt()),
+            }
+        } else {
+            if order(before.last()?).is_le() {
+                return None;
+            }
+            match order(before.first()?) {
+                Ordering::Greater => before.len(),
+                _ => before.len() - before.partition_point(|row| order(row).is_le()),
+            }
         };
         Some(Run { rows: Arc::clone(self), at, left })
     }

@@ -60,7 +60,7 @@ fn runs_are_parts_of_the_list() {
         for limit in (0..90).map(|at| key(at).to_vec()).chain([b"".to_vec(), b"z".to_vec()]) {
             for (forward, seen) in [(true, 20_000), (false, 20_000), (true, 9_950), (false, 9_950)]
             {
-                let mut run = rows.run(at, forward, &limit);
+                let mut run = rows.run(at, forward, &Limit::of(&limit));
                 let mut here = at;
                 loop {
                     let to = if forward { here + 1 } else { here.wrapping_sub(1) };
