@@ -213,6 +213,13 @@ impl Buffer {
         self.points.iter()
     }
 
+    /// Has the processor fetch what a look-up of the key of that hash begins with.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.keys.prefetch(hash);
+        self.points.prefetch(hash);
+    }
+
     /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside. `hash` is
     /// the key's, as filters have it.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {

@@ -18,6 +18,8 @@
 //!
 //! This module knows hashes and bytes; it knows no table and no order.
 
+use crate::prefetch::prefetch_line;
+
 /// Bits a key that a table is given unless its owner says otherwise.
 pub(crate) const BITS_PER_KEY: u32 = 10;
 
@@ -122,6 +124,13 @@ impl Filter {
     /// Bytes of memory that it takes.
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.blocks)
+    }
+
+    /// Has the processor fetch what tells about the key of this hash.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let block = &self.blocks[block_of(hash, self.blocks.len())];
+        prefetch_line(block.0.as_ptr());
     }
 
     /// False if the key of this hash is surely not among those that the filter was built of.

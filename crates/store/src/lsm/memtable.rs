@@ -260,6 +260,12 @@ impl Memtable {
         }
     }
 
+    /// Has the processor fetch what a look-up of the key of that hash begins with.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.nodes.prefetch_bucket(hash);
+    }
+
     /// The newest entry of a key whose number is at most `at`: its number, kind and value. `hash`
     /// is the key's. No thread is putting an entry of the key in that has such a number.
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {

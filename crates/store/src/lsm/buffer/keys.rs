@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::lsm::files::memory::KEYS_PART;
+use crate::prefetch::prefetch_line;
 use crate::sync::atomic::AtomicU64;
 
 /// There is one word for each this many bytes of a full buffer: about one absent key in a hundred
@@ -43,6 +44,12 @@ impl Keys {
         if word.load(Relaxed) & bits != bits {
             word.fetch_or(bits, Relaxed);
         }
+    }
+
+    /// Has the processor fetch what tells about the key.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        prefetch_line(std::ptr::from_ref(self.place(hash).0).cast());
     }
 
     /// False if the key was surely not put in.

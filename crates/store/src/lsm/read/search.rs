@@ -170,7 +170,20 @@ impl<'v, 'k> Search<'v, 'k> {
         (self.tag, self.value)
     }
 
+    /// Has the processor fetch what says of each source whether it may have the key: one after the
+    /// other each of them would be waited for.
+    #[inline]
+    fn prefetch_filters(&self) {
+        self.view.current.buffers().for_each(|buffer| buffer.prefetch(self.hash));
+        for table in (0..).map_while(|nth| self.nth_table(nth)).flatten() {
+            if let Some(finder) = table.kept_finder() {
+                finder.prefetch_filter(self.hash);
+            }
+        }
+    }
+
     fn ask_buffers(&mut self) -> Result<Next> {
+        self.prefetch_filters();
         let (view, key) = (self.view, self.key);
         for buffer in view.current.buffers() {
             let cover = buffer.cover(key, view.at);
@@ -183,17 +196,23 @@ impl<'v, 'k> Search<'v, 'k> {
         Ok(Next::Ask)
     }
 
-    /// The next table that may have the key.
-    fn next_table(&mut self) -> Option<&'v TableFile> {
+    /// The table that may have the key by the keys of its level: one after the other those of level
+    /// 0, then one of each level below. `None` if there are fewer.
+    #[inline]
+    fn nth_table(&self, nth: usize) -> Option<Option<&'v TableFile>> {
         let version = self.view.version();
         let level0 = version.level(0);
+        match level0.get(nth) {
+            Some(table) => Some(Some(table)),
+            None => Some(version.table_for(nth - level0.len(), self.key)?.map(|table| &**table)),
+        }
+    }
+
+    /// The next table that may have the key.
+    fn next_table(&mut self) -> Option<&'v TableFile> {
         loop {
-            let asked = self.asked;
+            let table = self.nth_table(self.asked)?;
             self.asked += 1;
-            let table = match level0.get(asked) {
-                Some(table) => Some(table),
-                None => version.table_for(asked - level0.len(), self.key)?,
-            };
             if let Some(table) = table.filter(|table| self.may_concern(table)) {
                 return Some(table);
             }

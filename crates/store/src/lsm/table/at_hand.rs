@@ -29,6 +29,7 @@ impl AtHand {
     pub(super) fn with<R>(&self, number: usize, f: impl FnOnce(&Arc<Block>) -> R) -> Option<R> {
         let slot = read_locked(self.slots.get(number)?);
         let block = slot.as_ref()?;
+        block.prefetch();
         block.stay().note_use();
         Some(f(block))
     }

@@ -46,6 +46,14 @@ impl Finder {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
+    /// Has the processor fetch what tells whether it may have entries of the key with that hash.
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, hash: u64) {
+        if let Some(filter) = &self.filter {
+            filter.prefetch(hash);
+        }
+    }
+
     /// False if it surely says nothing of the key with that hash, not even by a range tombstone.
     #[inline]
     pub(crate) fn may_concern(&self, hash: u64) -> bool {

@@ -211,14 +211,20 @@ impl Table {
     }
 
     /// Offers the cache all data blocks where they stand in the map of the file, which was written
-    /// just now.
+    /// just now, and has them at hand.
     pub(crate) fn offer_blocks(&self) {
         let blocks = &self.handle.directory().blocks;
         let numbers = 0..self.finder.blocks();
         for site in numbers.map_while(|number| self.finder.site(&self.handle, number).ok()?) {
+            let mut taken = None;
             blocks.offer(site.key(), size_of::<Block>() as u64, || {
-                Block::written(site.mapped()?).map(|block| Cached::Block(Arc::new(block)))
+                let block = Arc::new(Block::written(site.mapped()?)?);
+                taken = Some(Arc::clone(&block));
+                Some(Cached::Block(block))
             });
+            if let Some(block) = taken {
+                self.finder.at_hand.put(site.number, &block);
+            }
         }
     }
 
