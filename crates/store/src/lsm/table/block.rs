@@ -192,9 +192,13 @@ impl Block {
         Ok(Self { bytes, end, restarts, count, marks, searches, stay: Stay::default() })
     }
 
-    /// The block of bytes that a builder made just now.
+    /// The block of bytes that a builder made just now, with the beginnings of its keys: what was
+    /// written is often read soon.
     pub(crate) fn written(bytes: Bytes) -> Option<Self> {
-        Self::parse(bytes).ok()
+        let mut block = Self::parse(bytes).ok()?;
+        block.marks = Marks::of(&block).unwrap_or_default().into();
+        block.searches = SEARCHES_UNMARKED.into();
+        Some(block)
     }
 
     /// Whether the cache has it, and where else it is found then.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::{Block, From, Place};
+use super::{Block, From, Header, Place};
 use crate::lsm::entry::{after, around, common, head};
 
 /// The most bytes at the beginning of all keys that are copied.
@@ -131,9 +131,28 @@ impl Default for Marks {
     }
 }
 
-/// A number that orders like these bytes.
-fn number(bytes: [u8; BYTES]) -> i32 {
-    (u32::from_be_bytes(bytes) ^ 1 << 31) as i32
+/// A number that orders like these bytes, the first one the highest.
+fn number(bytes: u32) -> i32 {
+    (bytes ^ 1 << 31) as i32
+}
+
+/// How many bytes of the first key the last key of a block begins with. `None` if the entries make
+/// no sense.
+fn common_of_ends(block: &Block, first: &[u8]) -> Option<usize> {
+    let last = block.restarts.checked_sub(1)?;
+    let (mut both, mut at, mut len) = (first.len(), block.restart(last), 0);
+    while at < block.end {
+        let Header { shared, rest, value, .. } = block.header(at)?;
+        if shared > len {
+            return None;
+        }
+        len = shared + rest.len();
+        if shared < both {
+            both = shared + common(&block.bytes[rest], &first[shared..both]);
+        }
+        at = value.end;
+    }
+    Some(both)
 }
 
 impl Marks {
@@ -141,35 +160,36 @@ impl Marks {
     pub(super) fn of(block: &Block) -> Option<Self> {
         u16::try_from(block.end).ok()?;
         let first = block.at_restart(0).ok()??.0;
-        let mut place = Place::default();
-        place.last(block).ok()?;
-        let common = &first[..common(first, place.entry(block)?.key)];
+        // They ascend, so that all begin as the first and the last one do.
+        let common = &first[..common_of_ends(block, first)?];
         let every = block.entries_max().div_ceil(MANY).max(1);
         let mut marks = Self { every: u16::try_from(every).ok()?, ..Self::default() };
         marks.common = Common::new(block, common);
-        let (mut bytes, mut at, mut count, mut len) = ([0; BYTES], 0, 0_usize, 0);
+        let (mut at, mut len, mut to_next, mut word) = (0, 0, 1, 0_u32);
         while at < block.end {
-            let header = block.header(at)?;
-            let (shared, rest) = (header.shared, &block.bytes[header.rest]);
+            let Header { shared, rest, value, .. } = block.header(at)?;
             if shared > len {
                 return None;
             }
             len = shared + rest.len();
-            // What is not shared of the common beginning must be there again.
-            let (from, rest) = match common.get(shared..) {
-                Some(missing) => rest.strip_prefix(missing).map(|rest| (0, rest))?,
-                None => (shared - common.len(), rest),
-            };
+            let from = shared.saturating_sub(common.len());
             if from < BYTES {
-                let len = rest.len().min(BYTES - from);
-                bytes[from..from + len].copy_from_slice(&rest[..len]);
-                bytes[from + len..].fill(0);
+                // What is not shared of the common beginning must be there again.
+                let missing = common.get(shared..).unwrap_or_default();
+                let again = block.bytes[rest.clone()].starts_with(missing);
+                let start = again.then(|| rest.start + missing.len())?;
+                // The tail of the block follows the last entry.
+                let bytes = *block.bytes[start..].first_chunk()?;
+                let beyond = u32::MAX.unbounded_shr(8 * (rest.end - start).min(BYTES) as u32);
+                let own = u32::from_be_bytes(bytes) & !beyond;
+                word = word & !(u32::MAX >> (8 * from)) | own >> (8 * from);
             }
-            if count.is_multiple_of(every) {
-                marks.add(at as u16, number(bytes))?;
+            to_next -= 1;
+            if to_next == 0 {
+                marks.add(at as u16, number(word))?;
+                to_next = every;
             }
-            count += 1;
-            at = header.value.end;
+            at = value.end;
         }
         Some(marks)
     }
@@ -199,7 +219,7 @@ impl Marks {
             let is_after = key > self.common.of(block);
             return Some(From::entry(if is_after { block.end } else { 0 }));
         };
-        let head = number(((head(rest) >> 32) as u32).to_be_bytes());
+        let head = number((head(rest) >> 32) as u32);
         // All are compared, several at a time: that takes less time than to wait for each.
         let before: u32 = self.heads.iter().map(|&other| u32::from(other < head)).sum();
         let Some(last) = (before as usize).checked_sub(1) else { return Some(From::entry(0)) };
