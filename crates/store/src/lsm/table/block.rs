@@ -39,7 +39,7 @@ pub(super) const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
 const CODEC_PLAIN: u8 = 0;
 
 /// To find the beginnings of the keys of a block takes as long as some searches without them: it is
-/// done for blocks that were searched this many times.
+/// done for blocks that were searched this many times, and for those of a table that is new.
 const SEARCHES_UNMARKED: u8 = 3;
 
 /// What the checksum of a block starts from: a block in another place does not pass.
