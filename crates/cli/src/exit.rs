@@ -3,8 +3,10 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::tell::tell;
+
 /// The exit codes, as the man page gives them.
-pub(crate) const CODES: [(&str, &str); 5] = [
+pub(crate) const CODES: [(&str, &str); 6] = [
     ("0", "done"),
     (
         "1",
@@ -15,6 +17,10 @@ pub(crate) const CODES: [(&str, &str); 5] = [
     ("2", "wrong usage"),
     ("3", "the store or the system refused"),
     ("130", "interrupted (Ctrl-C); everything that was committed is kept"),
+    (
+        "141",
+        "the reader of standard output (`| head`) left before the end, where the command stops",
+    ),
 ];
 
 /// The same for `--help`.
@@ -26,7 +32,8 @@ Exit codes:
        `demo` differs; a statement of `sql` failed
     2  wrong usage
     3  the store or the system refused
-  130  interrupted (Ctrl-C); everything that was committed is kept";
+  130  interrupted (Ctrl-C); everything that was committed is kept
+  141  the reader of standard output (`| head`) left before the end, where the command stops";
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +48,8 @@ pub(crate) enum Exit {
     Failed = 3,
     /// Stopped by Ctrl-C.
     Interrupted = 130,
+    /// Standard output was closed: as a shell shows a program that SIGPIPE ended.
+    ClosedPipe = 141,
 }
 
 impl From<Exit> for ExitCode {
@@ -107,30 +116,30 @@ impl Failure {
     pub(crate) fn report(self) -> Exit {
         match self {
             Self::Usage(message) => {
-                eprintln!("error: {message}\nFor more information, try '--help'.");
+                tell!("error: {message}\nFor more information, try '--help'.");
                 Exit::Usage
             }
             Self::Store(error) => {
-                eprintln!("error: {error}");
+                tell!("error: {error}");
                 Exit::Failed
             }
             Self::Other(message) => {
-                eprintln!("error: {message}");
+                tell!("error: {message}");
                 Exit::Failed
             }
             #[cfg(feature = "sql")]
             Self::Refused(message) => {
-                eprintln!("error: {message}");
+                tell!("error: {message}");
                 Exit::No
             }
             Self::Interrupted(note) => {
-                eprintln!("interrupted");
+                tell!("interrupted");
                 if let Some(note) = note {
-                    eprintln!("{note}");
+                    tell!("{note}");
                 }
                 Exit::Interrupted
             }
-            Self::ClosedPipe => Exit::Done,
+            Self::ClosedPipe => Exit::ClosedPipe,
         }
     }
 }

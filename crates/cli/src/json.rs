@@ -7,6 +7,7 @@ use crate::codec::{Format, FormatArgs, shown};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::portable::jsonl::field;
+use crate::tell::tell;
 
 /// One entry as an object.
 pub(crate) fn entry(entry: &Entry<'_>, formats: FormatArgs) -> Result<Value, Failure> {
@@ -97,7 +98,7 @@ pub(crate) fn outcome(
 ) -> Result<Exit, Failure> {
     answer(json, value, |_| {
         if !is_so {
-            eprintln!("{if_not}");
+            tell!("{if_not}");
         }
         Ok(())
     })?;

@@ -2,6 +2,8 @@
 //! subcommand does stands in its own file under `commands`. A library only so that fuzzers can call
 //! [`portable::fuzz::dump`].
 
+#![deny(clippy::print_stderr)]
+
 mod appender;
 mod codec;
 mod commands;
@@ -27,6 +29,7 @@ mod range;
 mod signals;
 mod sums;
 mod table_flags;
+mod tell;
 mod wait;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use hedgerow::{Error, Result as StoreResult};
 
 use crate::codec::{Format, shown};
 use crate::exit::Failure;
+use crate::leveldb;
 use crate::lmdb_flags;
 use crate::progress::{Progress, Unit};
 use crate::signals;
@@ -31,7 +32,7 @@ impl Engine {
     /// The engine of the store at a path, known by its files, even if some are missing; the tree if
     /// there is no store.
     pub(crate) fn of(path: &Path) -> Self {
-        let path = &crate::leveldb::face::store_at(path);
+        let path = &leveldb::face::store_at(path);
         let kinds = ["table", "log"].map(OsStr::new);
         let is_part = |name: &Path| name.extension().is_some_and(|kind| kinds.contains(&kind));
         let has_part = || {
@@ -101,6 +102,7 @@ impl StoreArg {
                 "there is no store at {path}; make one with: hedgerow create {path}"
             )));
         }
+        leveldb::check_not(&self.store)?;
         // After a power cut the log is replayed.
         let mut bar = None;
         let mut told = |done, most| {
@@ -114,6 +116,7 @@ impl StoreArg {
 
 /// Creates a store.
 pub(crate) fn create(builder: Builder, path: &Path) -> Result<Store, Failure> {
+    leveldb::check_not(path)?;
     Ok(watched(builder.create(path)?))
 }
 

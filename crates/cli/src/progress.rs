@@ -4,6 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Failure;
 use crate::signals;
+use crate::tell::tell;
 
 /// A walk over entries shows how far it is, and looks for Ctrl-C, once in this many.
 const STRIDE: u64 = 1 << 12;
@@ -85,7 +86,7 @@ impl Progress {
 
     /// Prints a line above the bar, or plainly on standard error where there is none.
     pub(crate) fn warn(&self, message: &str) {
-        self.bar.suspend(|| eprintln!("warning: {message}"));
+        self.bar.suspend(|| tell!("warning: {message}"));
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use hedgerow::tree::Interrupt;
 
 use crate::exit::{Exit, Failure};
+use crate::tell::tell;
 
 static RAISED: AtomicBool = AtomicBool::new(false);
 /// The command waits for another process that opens the same store.
@@ -110,7 +111,7 @@ fn on_signal() {
     }
     let again = RAISED.swap(true, Ordering::SeqCst);
     if again || OPENING.load(Ordering::SeqCst) {
-        eprintln!("interrupted");
+        tell!("interrupted");
         remove_left();
         std::process::exit(Exit::Interrupted as i32);
     }

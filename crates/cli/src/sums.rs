@@ -4,6 +4,7 @@ use hedgerow::stream::PairSum;
 use serde_json::{Value, json};
 
 use crate::codec::shown;
+use crate::tell::tell;
 
 /// Whether the numbers are wanted.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ impl Sums {
     /// Says them on standard error.
     pub(crate) fn say(&self) {
         for (name, entries, checksum) in self.each() {
-            eprintln!("table {name}: {entries} entries, checksum {checksum}");
+            tell!("table {name}: {entries} entries, checksum {checksum}");
         }
     }
 

@@ -11,6 +11,7 @@ use hedgerow::{Error, Result as StoreResult};
 
 use crate::exit::Failure;
 use crate::signals;
+use crate::tell::tell;
 
 /// After this long the user is told what is being waited for.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -63,7 +64,7 @@ pub(crate) fn begin_write(store: &Store) -> Result<WriteTxn, Failure> {
             )));
         }
         if !std::mem::replace(&mut is_told, true) {
-            eprintln!("waiting for {}, which writes to the store", name(writer));
+            tell!("waiting for {}, which writes to the store", name(writer));
         }
     }
 }
@@ -107,7 +108,7 @@ fn opening_within<T>(
             )));
         }
         if waited >= SILENCE && !std::mem::replace(&mut is_told, true) {
-            eprintln!("waiting for {}, which has the store open", holder());
+            tell!("waiting for {}, which has the store open", holder());
         }
         std::thread::sleep(ROUND.min(timeout - waited));
         signals::check()?;
@@ -134,8 +135,8 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A process that holds a lock on a file, as far as the system shows it.
-fn holder(file: &Path) -> Option<u32> {
+/// Another process that holds a lock on a file, as far as the system shows it.
+pub(crate) fn holder(file: &Path) -> Option<u32> {
     let file = file.canonicalize().ok()?;
     let processes = std::fs::read_dir("/proc").ok()?.flatten();
     let has_lock = |process: &Path| {

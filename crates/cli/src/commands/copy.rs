@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::open::{Engine, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
+use crate::tell::tell;
 use crate::{json, signals, wait};
 
 /// Copy a store while it is in use
@@ -56,7 +57,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         false => copy(&store, &args.to, &args),
     };
     if let Err(Failure::Store(error @ Error::Corrupt { .. })) = copied {
-        eprintln!(
+        tell!(
             "error: {error}\nnothing was copied; `hedgerow salvage` brings over what is sound, \
              --even-damaged copies pages as they are"
         );

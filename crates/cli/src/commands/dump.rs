@@ -15,6 +15,7 @@ use crate::portable::{Layout, Portable, TableHeader, Writer, csv, jsonl, lines, 
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::sums::{SumArg, Sums};
+use crate::tell::tell;
 
 /// This much text is gathered before it is written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -172,7 +173,7 @@ fn table(dump: &mut Dump, txn: &ReadTxn, info: &TableInfo, skips: bool) -> Resul
     dump.end()?;
     if missing > 0 {
         let (name, all) = (shown(&info.name), info.count.values);
-        eprintln!("table {name}: {missing} of {all} entries are damaged and were skipped");
+        tell!("table {name}: {missing} of {all} entries are damaged and were skipped");
     }
     Ok(missing)
 }

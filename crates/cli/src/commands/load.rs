@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use hedgerow::tree::{Snapshot, Store};
+use hedgerow::tree::{Paths, Snapshot, Store};
 use serde_json::json;
 
 use crate::codec::{FormatArgs, shown};
@@ -21,6 +22,7 @@ use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::sums::{SumArg, Sums};
 use crate::table_flags::TableFlags;
+use crate::wait;
 
 /// Read tables from portable text, Arrow or Parquet files: what `dump` or another program wrote
 ///
@@ -61,14 +63,22 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         false => args.store.write()?,
         true => open::create(Store::builder(), &args.store.store)?,
     };
-    let loader = Loader::new(store.clone(), args.keep);
-    let loaded = load(&args, input, Box::new(loader), json);
-    let is_empty = || store.begin_read().and_then(|txn| txn.tables()).is_ok_and(|t| t.is_empty());
-    if loaded.is_err() && is_new && is_empty() {
-        drop(store);
-        remove_tree(&args.store.store);
+    let loaded = load(&args, input, Box::new(Loader::new(store.clone(), args.keep)), json);
+    if loaded.is_err() && is_new {
+        remove_if_unused(&store, &args.store.store);
     }
     loaded
+}
+
+/// Removes a new store that stayed empty, unless another process has it open. While this one has
+/// the turn to write, nobody else commits.
+fn remove_if_unused(store: &Store, path: &Path) {
+    signals::calm();
+    let Ok(Some(turn)) = store.begin_write_within(Duration::ZERO) else { return };
+    let is_empty = turn.tables().is_ok_and(|tables| tables.is_empty());
+    if is_empty && wait::holder(&Paths::of(path).lock).is_none() {
+        remove_tree(path);
+    }
 }
 
 impl Args {

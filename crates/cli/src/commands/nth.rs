@@ -9,6 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{self, TableArg};
 use crate::output::Output;
+use crate::tell::tell;
 
 /// Print the entry that has exactly this many entries before it
 #[derive(clap::Args, Debug)]
@@ -43,7 +44,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         printer.print(entry)?;
         printer.finish()?;
     } else {
-        eprintln!("the table ends before position {}", args.position);
+        tell!("the table ends before position {}", args.position);
     }
     Ok(if entry.is_some() { Exit::Done } else { Exit::No })
 }

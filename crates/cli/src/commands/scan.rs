@@ -10,6 +10,7 @@ use crate::json::{self, List};
 use crate::open::{self, MAIN, TableArg};
 use crate::range::RangeArgs;
 use crate::signals;
+use crate::tell::tell;
 
 /// Print entries in order: key, tab, value
 #[derive(clap::Args, Debug)]
@@ -110,7 +111,7 @@ pub(super) fn print_part<S: Source>(
     let token = pairs.token()?;
     printer.finish()?;
     if args.token {
-        eprintln!("{token}");
+        tell!("{token}");
     }
     Ok(Exit::Done)
 }

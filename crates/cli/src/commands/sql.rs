@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         let mut text = Vec::new();
         let read = std::io::stdin().read_to_end(&mut text);
         read.map_err(|error| Failure::io("read", "standard input", &error))?;
-        session.script(&String::from_utf8_lossy(&text), &Place::Input)?;
+        session.script_of(&text, &Place::Input)?;
     } else {
         for sql in &args.sql {
             session.script(sql, &Place::Argument)?;

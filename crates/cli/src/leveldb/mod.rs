@@ -51,6 +51,18 @@ pub(crate) fn is_database(folder: &Path) -> bool {
     fs::read(folder.join(CURRENT)).is_ok_and(|bytes| bytes.starts_with(b"MANIFEST-"))
 }
 
+/// Refuses a database of LevelDB where a store is meant.
+pub(crate) fn check_not(path: &Path) -> Result<(), Failure> {
+    if !is_database(path) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Failure::other(format!(
+        "{path} is a database of LevelDB; make a store of it with: hedgerow convert \
+         --from-leveldb {path} NEW"
+    )))
+}
+
 /// What is wrong in a file of LevelDB, from some byte on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {

@@ -20,6 +20,7 @@ use error::Ending;
 
 use crate::output::Output;
 use crate::signals;
+use crate::tell::tell;
 
 /// What the tools print for -V: the version of LMDB's interface, and ours.
 const VERSION: &str = concat!("LMDB 0.9.33: (Hedgerow ", env!("CARGO_PKG_VERSION"), ")");
@@ -72,12 +73,12 @@ impl Tool {
             Err(Ending::Version) => return print_version(),
             Err(Ending::Usage(complaint)) => {
                 if let Some(complaint) = complaint {
-                    eprintln!("{program}: {complaint}");
+                    tell!("{program}: {complaint}");
                 }
-                eprintln!("usage: {program} {}", self.usage());
+                tell!("usage: {program} {}", self.usage());
             }
-            Err(Ending::Said(line)) => eprintln!("{line}"),
-            Err(Ending::Complained(line)) => eprintln!("{program}: {line}"),
+            Err(Ending::Said(line)) => tell!("{line}"),
+            Err(Ending::Complained(line)) => tell!("{program}: {line}"),
             Err(Ending::Silent) => {}
         }
         ExitCode::FAILURE

@@ -3,12 +3,13 @@
 
 use std::io::Read;
 
+use super::quotes::Closed;
 use super::{BadInput, Event, Fields};
 use crate::codec::{Format, FormatArgs};
 
 /// Reads the format.
 pub(crate) struct Reader {
-    records: csv::Reader<Box<dyn Read>>,
+    records: csv::Reader<Closed<Box<dyn Read>>>,
     record: csv::ByteRecord,
     formats: FormatArgs,
     fields: Fields,
@@ -29,6 +30,7 @@ impl Reader {
     pub(crate) fn new(input: Box<dyn Read>, formats: FormatArgs, fields: Fields) -> Self {
         let mut builder = csv::ReaderBuilder::new();
         builder.has_headers(false).flexible(true).delimiter(fields.layout.delimiter);
+        let input = Closed::new(input, fields.layout.delimiter);
         let (records, record) = (builder.from_reader(input), csv::ByteRecord::new());
         Self { records, record, formats: formats.or(Format::Utf8), fields, columns: None }
     }

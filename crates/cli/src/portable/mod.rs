@@ -9,6 +9,7 @@ pub(crate) mod jsonl;
 mod layout;
 pub(crate) mod lines;
 pub(crate) mod mdb;
+pub(crate) mod quotes;
 pub(crate) mod text_lines;
 
 use std::io::Read;

@@ -99,7 +99,7 @@ fn a_truncated_store_is_an_error() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_reader_that_leaves_early_ends_the_command() {
     let lines: String = (0..50_000).map(|n| format!("{n:08}\tvalue\n")).collect();
     let sandbox = Sandbox::new();
     sandbox.feed(&["load", "s", "--as", "lines"], lines.as_bytes()).is(0);
@@ -108,8 +108,24 @@ fn a_reader_that_leaves_early_is_no_error() {
         let mut some = [0; 10];
         child.stdout.take().unwrap().read_exact(&mut some).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(141), "{arguments:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+/// What the command does is no other where nobody hears what it says.
+#[test]
+fn messages_that_cannot_be_written_are_lost() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    for (arguments, code) in [
+        (&["get", "s", "none"][..], 1),
+        (&["get", "nothing", "a"], 3),
+        (&["load", "s", "--as", "lines", "--sum"], 0),
+    ] {
+        let mut child = sandbox.start(arguments);
+        drop(child.stderr.take());
+        drop(child.stdin.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments:?}");
     }
 }
 

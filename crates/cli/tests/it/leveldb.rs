@@ -202,10 +202,18 @@ fn sources_and_targets_that_do_not_fit_are_named() {
     refused(&["--from", "s", "--to-leveldb", "x", "--table", "none"], "there is no table \"none\"");
     sandbox.ok(&["create", "s", "-t", "pairs", "--duplicates"]);
     refused(&["--from", "s", "--to-leveldb", "x", "--table", "pairs"], "pairs is of another kind");
+    for arguments in [&["get", "old", "a"][..], &["create", "old"], &["check", "old"]] {
+        sandbox.run(arguments).is(3).says("hedgerow convert --from-leveldb old NEW");
+    }
     let both = ["convert", "--from-leveldb", "old", "--to-leveldb", "x"];
     sandbox.run(&both).is(2).says("cannot be used with");
     assert!(!sandbox.path("x").exists());
     assert!(!sandbox.path("x.part").exists());
+    // Errors of our library name `salvage`.
+    assert!(sandbox.path("new/lsm").exists());
+    sandbox.ok(&["salvage", "new", "saved"]);
+    let table = |store| entries(&sandbox, store, "leveldb");
+    assert_eq!(table("saved"), table("new"));
     // A slash at the end of the target's name is none of its folder's.
     sandbox.ok(&["convert", "--from-leveldb", "old", "slash/"]);
     assert!(sandbox.path("slash/CURRENT").exists());

@@ -1,6 +1,8 @@
 //! dump and load: every format there and back, options of tables, and what an error leaves.
 
-use crate::sandbox::Sandbox;
+use std::io::{Read as _, Write as _};
+
+use crate::sandbox::{Sandbox, until};
 
 const FORMATS: [&[&str]; 10] = [
     &["--as", "mdb"],
@@ -135,6 +137,7 @@ fn a_malformed_input_leaves_what_was_there() {
         ("lines", "a\tnew\nb\t1\nnonsense\n", "line 3"),
         ("lines", "a\tnew\nb\t\\zz\n", "line 2"),
         ("csv", "key,value\na,new\nb\n", "line 3"),
+        ("csv", "key,value\na,new\nb,\"cut\nc,2\n", "opens a field in line 3 has no end"),
         ("jsonl", "{\"key\":\"a\",\"value\":\"new\"}\n{\n", "line 2"),
         ("mdb", "VERSION=3\nformat=print\nHEADER=END\n a\n new\n b\n", "line 6"),
         ("mdb", "nonsense\n", "line 1"),
@@ -162,6 +165,27 @@ fn what_was_committed_before_an_error_is_said_and_kept() {
     assert!((1..70).contains(&kept), "{kept}");
     run.says(&format!("{kept} entries, up to line {kept} of the input, are committed"));
     sandbox.check("s");
+}
+
+#[test]
+fn a_new_store_goes_if_nothing_is_loaded_and_nobody_uses_it() {
+    let sandbox = Sandbox::new();
+    sandbox.feed(&["load", "s", "--as", "lines"], b"a\t1\nnonsense\n").is(3);
+    assert!(!sandbox.path("s").exists() && !sandbox.path("s-lock").exists());
+
+    let mut load = sandbox.start(&["load", "s", "--as", "lines"]);
+    let mut input = load.stdin.take().unwrap();
+    input.write_all(b"a\t1\n").unwrap();
+    until("the store is there", || sandbox.run(&["stat", "s"]).code == 0);
+    let mut put = sandbox.start(&["put", "s", "k", "v"]);
+    let mut told = [0; 11];
+    put.stderr.as_mut().unwrap().read_exact(&mut told).unwrap();
+    assert_eq!(&told, b"waiting for");
+    input.write_all(b"nonsense\n").unwrap();
+    drop(input);
+    assert_eq!(load.wait().unwrap().code(), Some(3));
+    assert_eq!(put.wait().unwrap().code(), Some(0));
+    assert_eq!(sandbox.ok(&["scan", "s"]), "k\tv\n");
 }
 
 #[test]

@@ -120,6 +120,23 @@ fn commands_list_read_import_and_dump() {
 }
 
 #[test]
+fn bytes_of_a_script_stay_what_they_are() {
+    let sandbox = filled();
+    feed(&sandbox, &[], "insert into t values(40,'a\r\nb');\r\n.headers off\r\n").is(0);
+    assert_eq!(
+        sandbox.ok(&["sql", "s", "--csv", "select hex(b) as h from t where a=40"]),
+        "h\n610D0A62\n"
+    );
+    let script = b"delete from t;\ninsert into t values(41,'\xff');";
+    sandbox.feed(&["sql", "s"], script).is(1).says("line 2 of standard input is not UTF-8");
+    sandbox.write("script", script);
+    feed(&sandbox, &[], ".read script").is(1).says("line 2 of script is not UTF-8");
+    assert_eq!(sandbox.ok(&["sql", "s", "--csv", "select count(*) as n from t"]), "n\n4\n");
+    sandbox.write("cut.csv", "a,b\n50,\"cut\n51,x\n");
+    feed(&sandbox, &[], ".import --skip 1 cut.csv t").is(1).says("line 2 has no end");
+}
+
+#[test]
 fn a_dump_makes_the_same_database() {
     let sandbox = filled();
     let more = "create table k(a integer primary key autoincrement, b as (a*2), c default 'it''s');
@@ -128,7 +145,7 @@ fn a_dump_makes_the_same_database() {
         create table w(k text primary key, v) without rowid; insert into w values('ü',1);
         create view v as select * from w; create trigger r after insert on w begin select 1; end;
         create virtual table f using fts5(words); insert into f values('many words here');
-        create table \"odd \"\"name\"(\"a b\"); insert into \"odd \"\"name\" values('\n'); analyze";
+        create table \"odd \"\"name\"(\"a b\"); insert into \"odd \"\"name\" values('\n'),('\r\n'); analyze";
     sandbox.ok(&["sql", "s", more]);
     let dump = feed(&sandbox, &[], ".dump").is(0).text();
     sandbox.feed(&["sql", "again"], dump.as_bytes()).is(0);

@@ -342,7 +342,7 @@ impl Memtable {
 
     /// A node before a place, the head perhaps: in most cases about 4 to the power of `level` nodes
     /// before it.
-    fn some_before(&self, target: &Target<'_>, level: usize) -> NodeRef<'_> {
+    fn node_before(&self, target: &Target<'_>, level: usize) -> NodeRef<'_> {
         let mut gap = (self.nodes.head(), None);
         for level in (level..self.height.load(Ordering::Relaxed) as usize).rev() {
             gap = walk(gap.0, level, target, gap.1);
@@ -457,7 +457,7 @@ impl<'m> MemIter<'m> {
         let Some(here) = self.at else { return earlier };
         // One node of four is in the next level, too.
         let level = most.max(1).ilog2() as usize / 2;
-        let from = self.memtable.some_before(&Target::of(here), level);
+        let from = self.memtable.node_before(&Target::of(here), level);
         earlier.at = self.not_head(from).or_else(|| from.next(0));
         let mut end = earlier.clone();
         for _ in 1..most {

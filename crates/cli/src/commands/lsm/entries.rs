@@ -9,6 +9,7 @@ use crate::json;
 use crate::open::{MAIN, argument};
 use crate::output::Output;
 use crate::signals;
+use crate::tell::tell;
 use hedgerow::Error;
 use hedgerow::lsm::Readable;
 use hedgerow::stream::Scan;
@@ -39,7 +40,7 @@ pub(super) fn get(args: &get::Args, json: bool) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
     match &value {
         Some(value) if args.raw => out.bytes(value)?,
-        None if !json => eprintln!("not found"),
+        None if !json => tell!("not found"),
         _ => get::print_values(value.as_slice(), args.formats.value(), json, &mut out)?,
     }
     out.finish()?;

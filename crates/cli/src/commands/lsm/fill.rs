@@ -29,10 +29,13 @@ impl Filler {
         Self { db, space: None, keep, batch, bytes: 0, loaded }
     }
 
-    /// Commits what was put: a death of the process does not take it any more.
+    /// Commits what was put. Unless it is without durability, a death of the process does not take
+    /// any of what was put since the beginning.
     fn commit(&mut self, durability: Durability) -> Result<(), Failure> {
         self.db.write_with(std::mem::take(&mut self.batch), durability)?;
-        self.bytes = 0;
+        if durability != Durability::None {
+            self.bytes = 0;
+        }
         self.loaded.committed = self.loaded.put;
         Ok(())
     }
@@ -63,24 +66,22 @@ impl Fill for Filler {
         let Some(space) = &self.space else {
             return Err(Failure::other("an entry came before its table"));
         };
-        if self.keep {
-            // What is in the batch is not there yet.
-            if !self.batch.is_empty() {
-                self.db.write_with(std::mem::take(&mut self.batch), Durability::None)?;
-            }
-            if self.db.get(space, key)?.is_some() {
-                self.loaded.kept += 1;
-                return Ok(false);
-            }
+        if self.keep && self.db.get(space, key)?.is_some() {
+            self.loaded.kept += 1;
+            return Ok(false);
         }
         self.batch.put(space, key, value)?;
         self.bytes += key.len() + value.len();
         self.loaded.put += 1;
-        let is_full = self.bytes >= BATCH_BYTES;
-        if is_full {
+        if self.bytes >= BATCH_BYTES {
             self.commit(Durability::Eventual)?;
+        } else if self.keep {
+            // The next entry may have this key.
+            self.commit(Durability::None)?;
+        } else {
+            return Ok(false);
         }
-        Ok(is_full)
+        Ok(true)
     }
 
     fn finish(&mut self) -> Result<Loaded, Failure> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::salvage;
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
+use crate::leveldb::face::store_at;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 
@@ -21,7 +22,7 @@ pub(super) fn run(args: &salvage::Args, json: bool) -> Result<Exit, Failure> {
             progress.at_of(done, total);
             if signals::is_raised() { Err(Error::Interrupted) } else { Ok(()) }
         };
-        Options::new().salvage(&args.old, &args.new, &mut told)?
+        Options::new().salvage(store_at(&args.old), &args.new, &mut told)?
     };
     let lost: Vec<String> = report.losses.iter().map(sentence).collect();
     let object = json.then(|| as_json(&report));

@@ -1,5 +1,6 @@
 //! Stores as a whole: create, tables, stat, check, compact, copy.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
 use crate::json;
+use crate::leveldb::face::store_at;
 use crate::open::{Engine, Name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
@@ -50,8 +52,17 @@ pub(super) fn create(args: &create::Args, json: bool) -> Result<Exit, Failure> {
 
 /// A store in a directory that does not exist or is empty.
 pub(in super::super) fn new_store(path: &Path) -> Result<Db, Failure> {
-    check_vacant(path)?;
+    if !is_only_lock(path) {
+        check_vacant(path)?;
+    }
     Ok(Options::new().create(true).open(path)?)
+}
+
+/// Whether a directory has a lock file and nothing else: what is left where one could not be made.
+fn is_only_lock(path: &Path) -> bool {
+    let names = path.read_dir().map(|entries| entries.map(|entry| entry.map(|e| e.file_name())));
+    let names = names.and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    names.is_ok_and(|names| names == ["LOCK"])
 }
 
 /// `tables`.
@@ -186,8 +197,8 @@ pub(super) fn check(args: &check::Args, json: bool) -> Result<Exit, Failure> {
         let verdict = check::verdict(problems.len());
         writeln!(
             out,
-            "{tables} tables, {entries} entries, {segments} segments, {values} separated values: \
-             {verdict}"
+            "{tables} tables; {entries} entries, older ones and deletions counted; {segments} \
+             segments, {values} separated values: {verdict}"
         )
     })?;
     Ok(if report.is_sound() { Exit::Done } else { Exit::No })
@@ -201,16 +212,24 @@ fn verify(args: &check::Args) -> Result<CheckReport, Failure> {
 
 /// `compact`.
 pub(super) fn compact(args: &compact::Args, json: bool) -> Result<Exit, Failure> {
+    let before = bytes_of_files(&args.store.store)?;
     let db = open(&args.store)?;
-    let before = db.stat().bytes();
     let progress = Progress::new("compacting", Unit::Items, None);
     signals::while_opening(|| db.compact())??;
     drop(progress);
-    let after = db.stat().bytes();
     db.close()?;
+    let after = bytes_of_files(&args.store.store)?;
     json::answer(json, json!({ "before": before, "after": after }), |out| {
         writeln!(out, "{before} bytes before, {after} after")
     })
+}
+
+/// The bytes of all files of the store, which is not open.
+fn bytes_of_files(path: &Path) -> Result<u64, Failure> {
+    let path = &store_at(path);
+    let sum =
+        || -> io::Result<u64> { path.read_dir()?.map(|entry| Ok(entry?.metadata()?.len())).sum() };
+    sum().map_err(|error| Failure::io("list", path.display(), &error))
 }
 
 /// `copy`.

@@ -102,7 +102,7 @@ fn read(session: &mut Session, file: &str) -> Result<Then, Failure> {
     let text =
         std::fs::read(file).map_err(|error| refused(format!("could not read {file}: {error}")))?;
     session.depth += 1;
-    let done = session.script(&String::from_utf8_lossy(&text), &Place::File(file.to_owned()));
+    let done = session.script_of(&text, &Place::File(file.to_owned()));
     session.depth -= 1;
     done
 }

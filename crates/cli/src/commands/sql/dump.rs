@@ -16,8 +16,8 @@ fn literal(value: ValueRef<'_>) -> String {
         ValueRef::Real(number) => real(number),
         ValueRef::Blob(bytes) => hex(bytes),
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) if !text.contains('\0') => format!("'{}'", text.replace('\'', "''")),
-            // What no literal can hold.
+            Ok(text) if !text.contains(['\0', '\r']) => format!("'{}'", text.replace('\'', "''")),
+            // What no literal can hold, or what not every program leaves in one.
             _ => format!("CAST({} AS TEXT)", hex(bytes)),
         },
     }
@@ -108,6 +108,7 @@ mod tests {
         let text = |bytes: &'static [u8]| literal(ValueRef::Text(bytes));
         assert_eq!(text(b"it's"), "'it''s'");
         assert_eq!(text(b"a\0b"), "CAST(x'610062' AS TEXT)");
+        assert_eq!(text(b"x\r\ny"), "CAST(x'780d0a79' AS TEXT)");
         assert_eq!(literal(ValueRef::Real(1.0)), "1.0");
         assert_eq!(literal(ValueRef::Real(f64::NEG_INFINITY)), "-1e999");
     }

@@ -1,5 +1,6 @@
 //! `.import`: the rows of a CSV file become rows of a table, all or none of them.
 
+use std::fs::File;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord};
@@ -7,6 +8,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::session::message;
 use crate::exit::Failure;
+use crate::portable::quotes::Closed;
 use crate::signals;
 
 /// A name as SQL writes it.
@@ -39,11 +41,11 @@ pub(super) fn run(
 fn fill(db: &Connection, file: &Path, table: &str, skipped: usize) -> Result<(), Failure> {
     let refused = |what: String| Failure::Refused(format!("{}: {what}", file.display()));
     let sql = |error: rusqlite::Error| refused(message(&error));
+    let input = File::open(file).map_err(|error| refused(error.to_string()))?;
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
-        .from_path(file)
-        .map_err(|error| refused(error.to_string()))?;
+        .from_reader(Closed::new(input, b','));
     let mut rows = reader.records();
     let mut next = || -> Result<Option<StringRecord>, Failure> {
         rows.next().transpose().map_err(|error| refused(error.to_string()))

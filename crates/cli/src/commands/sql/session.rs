@@ -15,6 +15,7 @@ use super::split::{Splitter, Statement};
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::signals;
+use crate::tell::tell;
 
 /// Where a statement stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +85,9 @@ impl Session {
     /// Runs the statements and commands of a text, up to the first one that fails.
     pub(super) fn script(&mut self, text: &str, place: &Place) -> Result<Then, Failure> {
         let mut splitter = Splitter::new();
-        for line in text.lines() {
+        // A carriage return may be in a string.
+        for line in text.split_inclusive('\n') {
+            let line = line.strip_suffix('\n').unwrap_or(line);
             if self.line(&mut splitter, line, place)? == Then::Quit {
                 return Ok(Then::Quit);
             }
@@ -93,6 +96,19 @@ impl Session {
             self.statement(&rest, place)?;
         }
         Ok(Then::GoOn)
+    }
+
+    /// Runs what was read of a file or of standard input.
+    pub(super) fn script_of(&mut self, bytes: &[u8], place: &Place) -> Result<Then, Failure> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let before = &bytes[..error.valid_up_to()];
+            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+            Failure::Refused(format!(
+                "line {line} of {place} is not UTF-8, and nothing of it was run; other bytes can \
+                 be written as CAST(x'ff' AS TEXT)"
+            ))
+        })?;
+        self.script(text, place)
     }
 
     /// Takes a line, which may be a command, or end statements.
@@ -133,7 +149,7 @@ impl Session {
             Err(error) => return Err(explained(&error, statement, place)),
         }
         if self.timer {
-            eprintln!("{:.6} s", begun.elapsed().as_secs_f64());
+            tell!("{:.6} s", begun.elapsed().as_secs_f64());
         }
         Ok(())
     }

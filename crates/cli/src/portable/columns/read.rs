@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
@@ -62,11 +64,16 @@ impl Reader {
 
     fn open(&mut self, input: Input) -> Result<Rows<Batches>, String> {
         let file = input.seekable().map_err(|error| format!("it cannot be read: {error}"))?;
-        let Opened { schema, batches, promised } = match self.portable {
-            Portable::Parquet => parquet_file(file)?,
-            _ => arrow_file(file)?,
-        };
+        let opened = caught(|| match self.portable {
+            Portable::Parquet => parquet_file(file),
+            _ => arrow_file(file),
+        });
+        let Opened { schema, mut batches, promised } = opened??;
         self.promised = promised;
+        let batches: Batches = Box::new(std::iter::from_fn(move || {
+            caught(|| batches.next())
+                .unwrap_or_else(|reason| Some(Err(ArrowError::ParseError(reason))))
+        }));
         Rows::of_batches(batches, &schema, &self.columns)
             .map_err(|error| format!("{error} (--key-field and --value-field name others)"))
     }
@@ -126,6 +133,23 @@ impl Input {
         file.seek(SeekFrom::Start(0))?;
         Ok(file)
     }
+}
+
+/// Runs what the crate of a format does, which may panic where a file is damaged; then the message
+/// of that is the error.
+fn caught<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+    // The hook that would print the message is one for all threads.
+    static HOOK: Mutex<()> = Mutex::new(());
+    let _one = HOOK.lock().unwrap_or_else(PoisonError::into_inner);
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let done = panic::catch_unwind(AssertUnwindSafe(read));
+    panic::set_hook(hook);
+    done.map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        format!("it is damaged: {}", text.unwrap_or("its reader gave up"))
+    })
 }
 
 fn arrow_file(mut file: File) -> Result<Opened, String> {

@@ -175,15 +175,13 @@ fn no_damage_is_taken_for_what_went_in() {
             for bit in [1, 0x80] {
                 let mut damaged = file.clone();
                 damaged[at] ^= bit;
-                // The crates of the formats may panic; that is no wrong answer.
-                let read = std::panic::catch_unwind(|| read(portable, &[], &damaged));
-                let Ok(Ok(found)) = read else { continue };
+                let Ok(found) = read(portable, &[], &damaged) else { continue };
                 assert!(found == entries, "{portable:?}, byte {at}");
             }
         }
         for len in 0..file.len() {
-            let read = std::panic::catch_unwind(|| read(portable, &[], &file[..len]));
-            assert!(!matches!(read, Ok(Ok(_))), "{portable:?}, {len} bytes");
+            let read = read(portable, &[], &file[..len]);
+            assert!(read.is_err(), "{portable:?}, {len} bytes");
         }
     }
 }
