@@ -11,7 +11,8 @@ pub(crate) const CODES: [(&str, &str); 6] = [
     (
         "1",
         "not found; the key of `put --new` is there already; `check` or `copy` found damage; \
-         `salvage` lost something, `dump --skip-damaged` left something out; an answer of `demo` \
+         `salvage` or `convert --salvage` lost something, `dump --skip-damaged` left something \
+         out; an answer of `demo` \
          differs; a statement of `sql` failed",
     ),
     ("2", "wrong usage"),
@@ -28,8 +29,8 @@ pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
     1  not found; the key of `put --new` is there already; `check` or `copy` found damage;
-       `salvage` lost something, `dump --skip-damaged` left something out; an answer of
-       `demo` differs; a statement of `sql` failed
+       `salvage` or `convert --salvage` lost something, `dump --skip-damaged` left something
+       out; an answer of `demo` differs; a statement of `sql` failed
     2  wrong usage
     3  the store or the system refused
   130  interrupted (Ctrl-C); everything that was committed is kept

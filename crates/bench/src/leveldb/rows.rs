@@ -14,6 +14,8 @@ const CACHE_BYTES: usize = 8 << 20;
 const BATCH: u64 = 1000;
 /// Durable commits of one operation, and of a hundred.
 const DURABLE: [(u64, u64); 2] = [(300, 1), (100, 100)];
+/// Threads that put at the same time.
+const THREADS: u64 = 8;
 /// Bytes of values, of which each takes a part.
 const POOL_BYTES: usize = 1 << 20;
 
@@ -80,6 +82,28 @@ impl<E: Engine> Bench<'_, E> {
             }
         }
         Ok(())
+    }
+
+    /// Puts one by one at random places, from several threads.
+    fn fill_beside(&mut self, puts: u64) -> Result<()> {
+        let (engine, count, value) = (self.engine, self.count, self.value());
+        let fill = move |thread| {
+            let mut random = Random(thread);
+            for _ in 0..puts / THREADS {
+                let key = key(random.below(count));
+                let put = engine.write(TABLE, Promise::Unsynced, |to| to.put(&key, &value));
+                put.map_err(|error| error.to_string())?;
+            }
+            Ok::<_, String>(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (1..=THREADS).map(|thread| scope.spawn(move || fill(thread))).collect();
+            for thread in threads {
+                thread.join().map_err(|_| "a thread that puts panicked")??;
+            }
+            Ok(())
+        })
     }
 
     fn gets(&mut self, gets: u64, suffix: &[u8], is_there: bool) -> Result<()> {
@@ -169,6 +193,8 @@ pub(super) fn run<E: Engine>(folder: &Path, count: u64) -> Result<(Rows, f64)> {
                     bench.fill(puts, false, Promise::Durable, commits)
                 })?;
             }
+            let puts = count / 4 / THREADS * THREADS;
+            bench.row("random put, 8 threads", puts, |bench| bench.fill_beside(puts))?;
         }
         rows.append(&mut bench.rows);
         pool = bench.pool;

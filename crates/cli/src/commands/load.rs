@@ -41,7 +41,8 @@ pub(crate) struct Args {
     /// The format
     #[arg(long = "as", value_enum, default_value_t, value_name = "PORTABLE")]
     pub(super) portable: Portable,
-    /// Existing keys keep their values
+    /// Existing keys keep their values, also those that this input has just put: of several values
+    /// of a key the first one is loaded, as by `mdb_load -N`
     #[arg(short, long)]
     pub(super) keep: bool,
     #[command(flatten)]

@@ -18,6 +18,7 @@ use rusqlite::{Connection, OpenFlags};
 use sqlite as _;
 
 use crate::exit::{Exit, Failure};
+use crate::open::Engine;
 use crate::wait;
 use session::{Place, Session};
 use show::Mode;
@@ -81,8 +82,12 @@ fn open(path: &Path, read_only: bool) -> Result<Connection, Failure> {
     let refused = |reason: &str| {
         let (path, hint) = (path.display(), "; is it a store, and may you read it?");
         let is_there = path.to_string() != ":memory:" && Path::new(&path.to_string()).exists();
-        let hint = if is_there { hint } else { "" };
-        Failure::Refused(format!("could not open {path}: {reason}{hint}"))
+        let hint = match Engine::of(Path::new(&path.to_string())) {
+            Engine::Lsm => "; SQL needs a store of the engine tree",
+            Engine::Tree if is_there => hint,
+            Engine::Tree => "",
+        };
+        Failure::Other(format!("could not open {path}: {reason}{hint}"))
     };
     let opened = match path.as_os_str() == ":memory:" {
         true => Connection::open_in_memory(),

@@ -84,7 +84,9 @@ fn an_error_says_what_and_where_and_ends_the_script() {
     sandbox.run(&["sql", "s", "--mode", "none", "select 1"]).is(2);
     sandbox
         .write("text", "this is no database, and long enough to be looked at as one. ".repeat(20));
-    sandbox.run(&["sql", "text", "select 1"]).is(1).says("text").says("not a database");
+    sandbox.run(&["sql", "text", "select 1"]).is(3).says("text").says("not a database");
+    sandbox.ok(&["create", "--engine", "lsm", "log"]);
+    sandbox.run(&["sql", "log", "select 1"]).is(3).says("SQL needs a store of the engine tree");
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn nothing_is_written_or_made_for_reading_only() {
     let sandbox = filled();
     let run = sandbox.run(&["sql", "s", "--read-only", "delete from t"]).is(1);
     assert!(run.err.contains("readonly"), "{}", run.err);
-    sandbox.run(&["sql", "none", "--read-only", "select 1"]).is(1).says("could not open none");
+    sandbox.run(&["sql", "none", "--read-only", "select 1"]).is(3).says("could not open none");
     assert!(!sandbox.path("none").exists());
     sandbox.run(&["sql", "no/folder", "select 1"]).is(1).says("could not open no/folder");
     // Another name than a plain one.
