@@ -1,10 +1,11 @@
 //! Ctrl-C (and a polite `kill`): raises the interruption flag of every open store once, so that the
 //! work stops at the next safe point; when asked a second time, the command ends at once. In both
-//! cases nothing that was committed is lost.
+//! cases nothing that was committed is lost. A file that may not grow any more is an error, and no
+//! signal.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow::tree::Interrupt;
 
@@ -33,6 +34,10 @@ pub(crate) fn handle(handler: Handler) {
 
 /// Begins to catch the signals.
 pub(crate) fn catch() -> Result<(), Failure> {
+    // Where it is caught, the call that writes has an error.
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
+        .map_err(|error| Failure::other(format!("could not catch SIGXFSZ: {error}")))?;
     ctrlc::set_handler(on_signal)
         .map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
 }

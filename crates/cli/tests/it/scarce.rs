@@ -35,6 +35,11 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     sandbox.check("s");
     sandbox.ok(&["load", "s", "--as", "lines", "lines"]);
     sandbox.check("s");
+    let dump = sandbox.limited("-f 1000", &["dump", "s", "--as", "csv", "out"]);
+    dump.is(3).says("could not write to out").says("ulimit -f");
+    let names = std::fs::read_dir(sandbox.path("")).unwrap();
+    assert!(names.flatten().all(|file| !file.path().to_string_lossy().ends_with(".part")));
+    assert!(!sandbox.path("out").exists());
 }
 
 #[test]
