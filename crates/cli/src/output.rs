@@ -1,6 +1,7 @@
 //! Where results go: standard output or a file, buffered. Where a reader of our output stops early
-//! (`| head`), the command does, and its exit code alone tells. A file appears under its name when all of it is on stable storage, and
-//! never in place of a store, or of another file unless that was asked for.
+//! (`| head`), the command does, and only its exit code says so. A file appears under its name when
+//! all of it is on stable storage, and never in place of a store, or of another file unless that
+//! was asked for.
 
 mod target;
 
