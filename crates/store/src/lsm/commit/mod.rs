@@ -16,8 +16,9 @@
 //! 4. The lock is given back. The operations go into the buffer that was the newest in step 2,
 //!    beside those of other threads; nothing can fail any more.
 //! 5. When all commits before it have been published, its last sequence number is published:
-//!    readers see all of a batch or nothing, and commits in the order of the log. A buffer becomes
-//!    a table only when all that is to be in it was published.
+//!    readers see all of a batch or nothing, and commits in the order of the log. Who is late
+//!    publishes for those that wait for it, too. A buffer becomes a table only when all that is to
+//!    be in it was published.
 //!
 //! A durable batch queues, and so does an asynchronous one; all others queue while the queue is not
 //! empty. If there is no leader, the batch's thread becomes the leader: it takes batches from the
