@@ -142,7 +142,12 @@ impl Env {
             other => other,
         };
         opened.map_err(|code| {
-            format!("{} cannot be opened as an LMDB database: {}", file.display(), text(code))
+            let hint = match code {
+                ffi::MDB_VERSION_MISMATCH => "; close programs with another version of LMDB first",
+                _ => "",
+            };
+            let (file, text) = (file.display(), text(code));
+            format!("{file} cannot be opened as an LMDB database: {text}{hint}")
         })
     }
 

@@ -51,10 +51,12 @@ fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
 /// Killed, the same command begins anew; stopped or refused, nothing is left.
 ///
 /// A store of the engine tree becomes one of the engine lsm, and the other way round. The number of
-/// entries of each table is compared at the end.
+/// entries of each table is compared at the end. Killed, the same command begins anew; what it had
+/// made stays beside the new store, with a number and ".part" after its name, and may be removed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// LMDB's folder (with its data.mdb) or data file
+    /// LMDB's folder (with its data.mdb) or data file. It may be in use by programs with LMDB
+    /// 0.9.70, whose lock file is taken part in; other versions have locks of another form
     #[arg(long, value_name = "PATH")]
     from_lmdb: Option<PathBuf>,
     /// A store
