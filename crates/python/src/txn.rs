@@ -47,6 +47,8 @@ pub(crate) struct Transaction {
     failures: Arc<Failures>,
     /// How many failures this transaction knows of.
     failed: AtomicU64,
+    /// What it had changed was undone because of one, of which the end is to tell.
+    is_undone: AtomicBool,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,7 +103,18 @@ impl Transaction {
     fn new(path: PathBuf, state: State, writing: Option<Writing>, failures: Arc<Failures>) -> Self {
         let failed = AtomicU64::new(failures.count());
         let (is_writer, state, born) = (writing.is_some(), RwLock::new(state), Born::now());
-        Self { path, state, is_writer, durability: None, writing, born, failures, failed }
+        let is_undone = AtomicBool::new(false);
+        Self {
+            path,
+            state,
+            is_writer,
+            durability: None,
+            writing,
+            born,
+            failures,
+            failed,
+            is_undone,
+        }
     }
 
     /// Where functions of its orders note that they failed.
@@ -124,6 +137,7 @@ impl Transaction {
         self.failed.store(self.failures.count(), Ordering::Relaxed);
         if self.is_writer && !matches!(*self.look(py)?, State::Closed) {
             self.end(py, false)?;
+            self.is_undone.store(true, Ordering::Relaxed);
         }
         Err(self.failures.last(py))
     }
@@ -320,7 +334,8 @@ impl Transaction {
     /// ``order`` is the order of the keys and ``value_order`` that of the values of a key:
     /// ``"reverse"`` compares bytes from their ends, ``"integer"`` as native unsigned integers, and
     /// ``(name, function)`` orders as ``sorted(..., key=function)`` does. Only the name is stored:
-    /// the same function has to be given each time, and it must not use the store.
+    /// the same function has to be given each time, and it must not use the store. If it raises, the
+    /// call that asked for it raises that, and a write transaction is undone and closed.
     #[pyo3(signature = (
         name, key=None, value=None, *, duplicates=false, order=None, value_order=None
     ))]
@@ -439,6 +454,7 @@ impl Transaction {
 
     /// Ends the transaction without a trace. Does nothing if it has ended.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        self.is_undone.store(false, Ordering::Relaxed);
         let is_closed = matches!(*self.look(py)?, State::Closed);
         if is_closed { Ok(()) } else { self.end(py, false) }
     }
@@ -451,7 +467,8 @@ impl Transaction {
         closed(slf.py(), "the transaction")
     }
 
-    /// Commits; after an exception it aborts.
+    /// Commits; after an exception it aborts. ``ClosedError`` if there is nothing left to commit,
+    /// since the function of an order raised and the transaction was undone.
     #[pyo3(signature = (kind, error, trace))]
     fn __exit__(
         &self,
@@ -461,8 +478,15 @@ impl Transaction {
         trace: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let _ = (error, trace);
-        let is_closed = matches!(*self.look(py)?, State::Closed);
-        if is_closed { Ok(()) } else { self.end(py, kind.is_none()) }
+        if !matches!(*self.look(py)?, State::Closed) {
+            return self.end(py, kind.is_none());
+        }
+        if kind.is_none() && self.is_undone.swap(false, Ordering::Relaxed) {
+            let what = "the function of an order raised, and all that the transaction had changed \
+                        was undone";
+            return raise(py, "ClosedError", what);
+        }
+        Ok(())
     }
 
     /// The number of the commit that it reads, or will make.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -142,6 +143,22 @@ def test_a_keyspace_is_a_mapping(tmp_path: Path) -> None:
                 with pytest.raises(TypeError):
                     batch[k].pop(5)
             assert list(k) == [] and len(list(moment[k])) == 9
+
+
+def test_what_cannot_be_decoded_is_not_taken(tmp_path: Path) -> None:
+    with Store(tmp_path / "s") as store, store.write() as txn:
+        txn.table("t")[b"a"] = b"{cut"
+        t = txn.table("t", value=json)
+        with pytest.raises(json.JSONDecodeError):
+            t.pop(b"a")
+        with pytest.raises(json.JSONDecodeError):
+            t.popitem()
+        assert len(t) == 1
+    with Log(tmp_path / "l") as log:
+        log.keyspace("k")[b"a"] = b"{cut"
+        with pytest.raises(json.JSONDecodeError):
+            log.keyspace("k", value=json).pop(b"a")
+        assert log.keyspace("k")[b"a"] == b"{cut"
 
 
 def test_pops_of_many_threads_take_each_key_once(tmp_path: Path) -> None:

@@ -65,8 +65,11 @@ t = log.keyspace("t", int)
 stopped = False
 for _ in range(20):
     t.update((n, os.urandom(200)) for n in range(20_000))
-    threading.Timer(0.002, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    go = threading.Event()
+    stop = lambda: (go.wait(), time.sleep(0.002), os.kill(os.getpid(), signal.SIGINT))
+    threading.Thread(target=stop).start()
     try:
+        go.set()
         log.flush()
         log.compact()
         time.sleep(10)

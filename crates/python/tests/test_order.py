@@ -97,6 +97,15 @@ def test_a_function_that_fails_undoes_the_transaction(store: Store) -> None:
             t["bad"] = 1
     with pytest.raises(hedgerow.ClosedError):
         txn.commit()
+    # Caught inside, it is not forgotten: nothing is left that could be committed.
+    with pytest.raises(hedgerow.ClosedError, match="undone"):
+        with store.write() as txn:
+            with pytest.raises(ZeroDivisionError):
+                "bad" in txn.table("t", str, int, order=order)
+    with store.write() as txn:
+        with pytest.raises(ZeroDivisionError):
+            "bad" in txn.table("t", str, int, order=order)
+        txn.abort()
     with store.read() as txn:
         t = txn.table("t", str, int, order=order)
         with pytest.raises(ZeroDivisionError):

@@ -444,17 +444,23 @@ impl Keyspace {
             return Err(PyTypeError::new_err("pop takes a key and at most one default"));
         }
         let (py, bytes) = (key.py(), self.codecs.key.encode(key)?);
-        let found = self.transact(py, |txn| {
-            let found = txn.get(&self.handle, &bytes)?;
-            if found.is_some() {
-                txn.delete(&self.handle, &bytes)?;
+        while let Some(found) = self.transact(py, |txn| txn.get(&self.handle, &bytes))? {
+            // What cannot be decoded stays, and so does what another one puts meanwhile.
+            let value = self.codecs.value.decode(py, Bytes::from(&*found))?;
+            let is_deleted = self.transact(py, |txn| {
+                let is_same = txn.get(&self.handle, &bytes)?.as_deref() == Some(&*found);
+                if is_same {
+                    txn.delete(&self.handle, &bytes)?;
+                }
+                Ok(is_same)
+            })?;
+            if is_deleted {
+                return Ok(value);
             }
-            Ok(found)
-        })?;
-        match found {
-            Some(found) => self.codecs.value.decode(py, Bytes::from(&*found)),
-            None if default.is_empty() => Err(PyKeyError::new_err(key.clone().unbind())),
-            None => default.get_item(0),
+        }
+        match default.is_empty() {
+            true => Err(PyKeyError::new_err(key.clone().unbind())),
+            false => default.get_item(0),
         }
     }
 

@@ -422,15 +422,16 @@ impl Table {
         }
         let py = key.py();
         let bytes = self.key(key)?;
-        let popped = self.txn.get().change(py, false, |txn| {
-            let found = txn.get(self.handle, &bytes)?.map(|value| value.to_vec());
-            if found.is_some() {
-                txn.delete(self.handle, &bytes)?;
-            }
-            Ok(found)
+        let found = self.txn.get().change(py, false, |txn| {
+            Ok(txn.get(self.handle, &bytes)?.map(|value| value.to_vec()))
         })?;
-        match popped {
-            Some(value) => self.codecs.value.decode(py, Bytes::from(&*value)),
+        match found {
+            Some(value) => {
+                // What cannot be decoded stays.
+                let value = self.codecs.value.decode(py, Bytes::from(&*value))?;
+                self.txn.get().change(py, false, |txn| txn.delete(self.handle, &bytes))?;
+                Ok(value)
+            }
             None if default.is_empty() => Err(PyKeyError::new_err(key.clone().unbind())),
             None => default.get_item(0),
         }
@@ -443,18 +444,17 @@ impl Table {
         py: Python<'py>,
         last: bool,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let popped = self.txn.get().change(py, false, |txn| {
+        let found = self.txn.get().change(py, false, |txn| {
             let mut cursor = txn.cursor(self.handle)?;
-            let found = owned(if last { cursor.last(txn)? } else { cursor.first(txn)? });
-            if let Some((key, value)) = &found {
-                txn.delete_pair(self.handle, key, value)?;
-            }
-            Ok(found)
+            Ok(owned(if last { cursor.last(txn)? } else { cursor.first(txn)? }))
         })?;
-        match popped {
-            Some(entry) => self.pair(py, entry),
-            None => Err(PyKeyError::new_err("the table is empty")),
-        }
+        let Some((key, value)) = found else {
+            return Err(PyKeyError::new_err("the table is empty"));
+        };
+        // What cannot be decoded stays.
+        let pair = self.pair(py, (key.clone(), value.clone()))?;
+        self.txn.get().change(py, false, |txn| txn.delete_pair(self.handle, &key, &value))?;
+        Ok(pair)
     }
 
     /// Removes all pairs.
