@@ -2,7 +2,9 @@
 
 use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::tree::{CopyOptions, Duplicates, Entry, Order, Snapshot, Store, Table, TableOptions};
+use hedgerow::tree::{
+    CopyOptions, Duplicates, Entry, Order, Snapshot, Store, Table, TableOptions, WriteTxn,
+};
 
 use crate::{Scratch, all, begin, begin_read, numbers, pair};
 
@@ -319,4 +321,51 @@ fn who_asks_for_keys_in_one_piece_is_told_where_there_are_none() {
     txn.table_with("whole", &whole).unwrap();
     assert!(txn.find_table("shared").unwrap().unwrap().prefix_compression);
     assert!(!txn.find_table("whole").unwrap().unwrap().prefix_compression);
+}
+
+/// More tables than stay open from one transaction to the next.
+#[test]
+fn many_tables_are_found_by_their_names() {
+    const TABLES: u32 = 100;
+    let scratch = Scratch::new();
+    let name = |number: u32| format!("table {number}");
+    let holds = |txn: &WriteTxn, number: u32| {
+        let table = txn.table(name(number)).unwrap();
+        txn.get(table, b"key").unwrap().map(|value| value.to_vec())
+    };
+    let mut txn = scratch.store.begin_write().unwrap();
+    for number in 0..TABLES {
+        let table = txn.create_table(name(number), &TableOptions::new()).unwrap();
+        txn.put(table, b"key", &number.to_be_bytes()).unwrap();
+    }
+    // Early and late ones are made anew, and are the old ones again.
+    let place = txn.savepoint().unwrap();
+    for number in [3, 16, 17, 70, 99] {
+        assert!(txn.drop_table(name(number)).unwrap());
+        assert!(txn.table(name(number)).is_err());
+        let table = txn.create_table(name(number), &TableOptions::new()).unwrap();
+        txn.put(table, b"key", b"new").unwrap();
+        assert_eq!(holds(&txn, number).unwrap(), b"new");
+    }
+    txn.rename_table(name(20), "another").unwrap();
+    txn.create_table(name(20), &TableOptions::new()).unwrap();
+    assert_eq!(holds(&txn, 20), None);
+    txn.rollback_to(place).unwrap();
+    for number in 0..TABLES {
+        assert_eq!(holds(&txn, number).unwrap(), number.to_be_bytes());
+    }
+    for number in [5, 50] {
+        txn.drop_table(name(number)).unwrap();
+        txn.create_table(name(number), &TableOptions::new()).unwrap();
+        assert_eq!(holds(&txn, number), None);
+    }
+    txn.commit().unwrap();
+    let txn = scratch.store.begin_read().unwrap();
+    assert_eq!(txn.tables().unwrap().len(), TABLES as usize);
+    for number in (0..TABLES).chain((0..TABLES).rev()) {
+        let table = txn.table(name(number)).unwrap();
+        let value = txn.get(table, b"key").unwrap().map(|value| value.to_vec());
+        let expected = ![5, 50].contains(&number);
+        assert_eq!(value, expected.then(|| number.to_be_bytes().to_vec()), "{number}");
+    }
 }
