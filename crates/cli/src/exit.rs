@@ -12,8 +12,7 @@ pub(crate) const CODES: [(&str, &str); 6] = [
         "1",
         "not found; the key of `put --new` is there already; `check` or `copy` found damage; \
          `salvage` or `convert --salvage` lost something, `dump --skip-damaged` left something \
-         out; an answer of `demo` \
-         differs; a statement of `sql` failed",
+         out; an answer of `demo` differs; a statement of `sql` failed",
     ),
     ("2", "wrong usage"),
     ("3", "the store or the system refused"),

@@ -84,9 +84,9 @@ impl<E: Engine> Bench<'_, E> {
         Ok(())
     }
 
-    /// Puts one by one at random places, from several threads.
-    fn fill_beside(&mut self, puts: u64) -> Result<()> {
-        let (engine, count, value) = (self.engine, self.count, self.value());
+    /// Puts one value one by one at random places, from several threads.
+    fn fill_beside(&mut self, puts: u64, value: [u8; 100]) -> Result<()> {
+        let (engine, count) = (self.engine, self.count);
         let fill = move |thread| {
             let mut random = Random(thread);
             for _ in 0..puts / THREADS {
@@ -104,6 +104,21 @@ impl<E: Engine> Bench<'_, E> {
             }
             Ok(())
         })
+    }
+
+    /// Whether all that several threads have put is there.
+    fn check_beside(&self, puts: u64, value: [u8; 100]) -> Result<()> {
+        for mut random in (1..=THREADS).map(Random) {
+            for _ in 0..puts / THREADS {
+                let key = key(random.below(self.count));
+                let read =
+                    self.engine.read(TABLE, |txn| txn.get(&key, |there| there == value[..]))?;
+                if read != Some(true) {
+                    return Err("what a thread has put is not there".into());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn gets(&mut self, gets: u64, suffix: &[u8], is_there: bool) -> Result<()> {
@@ -194,7 +209,9 @@ pub(super) fn run<E: Engine>(folder: &Path, count: u64) -> Result<(Rows, f64)> {
                 })?;
             }
             let puts = count / 4 / THREADS * THREADS;
-            bench.row("random put, 8 threads", puts, |bench| bench.fill_beside(puts))?;
+            let value = bench.value();
+            bench.row("random put, 8 threads", puts, |bench| bench.fill_beside(puts, value))?;
+            bench.check_beside(puts, value)?;
         }
         rows.append(&mut bench.rows);
         pool = bench.pool;

@@ -72,7 +72,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 }
 
 /// Removes a new store that stayed empty, unless another process has it open. While this one has
-/// the turn to write, nobody else commits.
+/// the turn to write, nobody else commits. A process that opens it just between the look and the
+/// removal is not seen.
 fn remove_if_unused(store: &Store, path: &Path) {
     signals::calm();
     let Ok(Some(turn)) = store.begin_write_within(Duration::ZERO) else { return };

@@ -80,14 +80,12 @@ fn open(path: &Path, read_only: bool) -> Result<Connection, Failure> {
     };
     let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let refused = |reason: &str| {
-        let (path, hint) = (path.display(), "; is it a store, and may you read it?");
-        let is_there = path.to_string() != ":memory:" && Path::new(&path.to_string()).exists();
-        let hint = match Engine::of(Path::new(&path.to_string())) {
+        let hint = match Engine::of(path) {
             Engine::Lsm => "; SQL needs a store of the engine tree",
-            Engine::Tree if is_there => hint,
+            Engine::Tree if path.exists() => "; is it a store, and may you read it?",
             Engine::Tree => "",
         };
-        Failure::Other(format!("could not open {path}: {reason}{hint}"))
+        Failure::Other(format!("could not open {}: {reason}{hint}", path.display()))
     };
     let opened = match path.as_os_str() == ":memory:" {
         true => Connection::open_in_memory(),
