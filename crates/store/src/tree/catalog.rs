@@ -8,7 +8,7 @@ use super::pages::Pages;
 use super::search;
 use super::tail::Tail;
 use super::tree::{Root, Tree};
-use crate::coding::placed;
+use crate::coding::{placed, same};
 use crate::{Error, Result};
 
 mod opened;
@@ -37,6 +37,11 @@ pub(crate) struct OpenTable {
 }
 
 impl OpenTable {
+    /// Whether it is the table of this name, and not gone.
+    fn has_name(&self, name: &[u8]) -> bool {
+        !self.gone && same(&self.name, name)
+    }
+
     /// The options with which it was created, and the functions with which it was opened.
     pub(crate) fn options(&self) -> TableOptions {
         let values = match (self.stored.value_order, &self.tree.form.values) {

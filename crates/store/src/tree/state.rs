@@ -211,7 +211,9 @@ impl WriteState {
                 let (_, table) = self.change(index)?;
                 table.name = to.to_vec();
                 // The root is written at the commit; until then the open table counts.
-                table.stored.encode(&Root::EMPTY)
+                let record = table.stored.encode(&Root::EMPTY);
+                self.tables.renamed(index);
+                record
             }
             None => match search::get(&self.pages, &self.catalog, from)? {
                 Some(record) => record.to_vec(),
@@ -253,6 +255,7 @@ impl WriteState {
                 table.changed = saved.changed;
                 table.gone = saved.gone;
                 table.saved_in = saved.saved_in;
+                self.tables.renamed(saved.index);
             }
         }
         for table in self.tables.iter_mut() {

@@ -1,5 +1,7 @@
 //! Named tables: created, listed, renamed, cleared and dropped, their options kept and checked.
 
+use std::collections::BTreeMap;
+
 use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::tree::{
@@ -367,5 +369,54 @@ fn many_tables_are_found_by_their_names() {
         let value = txn.get(table, b"key").unwrap().map(|value| value.to_vec());
         let expected = ![5, 50].contains(&number);
         assert_eq!(value, expected.then(|| number.to_be_bytes().to_vec()), "{number}");
+    }
+}
+
+/// Which table has which name, beside a map: many are made, dropped and renamed under savepoints.
+#[test]
+fn names_of_many_tables_agree_with_a_map() {
+    let scratch = Scratch::new();
+    let name = |number: u64| format!("table {number}");
+    let mut numbers = numbers(7);
+    let mut below = |n: u64| numbers.next().unwrap() % n;
+    let mut txn = scratch.store.begin_write().unwrap();
+    // What is in the table of each number: which of the tables ever made it is.
+    let mut model = BTreeMap::<u64, u64>::new();
+    let mut saved = Vec::new();
+    for made in 0..4_000_u64 {
+        let number = below(60);
+        match below(8) {
+            0..=3 if !model.contains_key(&number) => {
+                let table = txn.create_table(name(number), &TableOptions::new()).unwrap();
+                txn.put(table, b"made", &made.to_be_bytes()).unwrap();
+                model.insert(number, made);
+            }
+            4 => {
+                let is_there = model.remove(&number).is_some();
+                assert_eq!(txn.drop_table(name(number)).unwrap(), is_there);
+            }
+            5 => {
+                let other = below(60);
+                let can = model.contains_key(&number) && !model.contains_key(&other);
+                assert_eq!(txn.rename_table(name(number), name(other)).is_ok(), can);
+                if let (true, Some(made)) = (can, model.get(&number).copied()) {
+                    model.remove(&number);
+                    model.insert(other, made);
+                }
+            }
+            6 if saved.len() < 4 => saved.push((txn.savepoint().unwrap(), model.clone())),
+            7 if below(4) == 0 => {
+                if let Some((savepoint, then)) = saved.pop() {
+                    txn.rollback_to(savepoint).unwrap();
+                    txn.release(savepoint).unwrap();
+                    model = then;
+                }
+            }
+            _ => {}
+        }
+        let number = below(60);
+        let found = txn.table(name(number)).ok();
+        let found = found.map(|table| txn.get(table, b"made").unwrap().unwrap().to_vec());
+        assert_eq!(found, model.get(&number).map(|made| made.to_be_bytes().to_vec()), "{made}");
     }
 }

@@ -1,10 +1,10 @@
 //! The tables that a transaction has open: a list that never moves what it holds.
 
-use std::sync::{OnceLock, PoisonError};
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::OpenTable;
-use crate::coding::same;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 use crate::{Error, Result};
 
 /// The most tables that stay open from one write transaction to the next.
@@ -24,7 +24,16 @@ pub(crate) struct Opened {
     first: OnceLock<Chunk>,
     /// The others.
     more: OnceLock<Box<[OnceLock<Chunk>; CHUNKS - 1]>>,
-    len: Mutex<usize>,
+    len: Mutex<Length>,
+}
+
+/// How many tables are open, and where they are found if they are more than [`KEPT_TABLES`].
+#[derive(Default)]
+struct Length {
+    tables: usize,
+    /// The index of each table that is not gone, by its name. Names of others may still be here:
+    /// whoever finds one looks at the table itself.
+    names: Option<Box<HashMap<Vec<u8>, usize>>>,
 }
 
 /// Chunk and place in it of element `i`.
@@ -66,7 +75,26 @@ impl Opened {
 
     /// The index of the table of a name, if it is open.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        self.iter().position(|table| !table.gone && same(&table.name, name))
+        match self.get(KEPT_TABLES) {
+            None => self.iter().position(|table| table.has_name(name)),
+            Some(_) => self.find_in(&locked(&self.len), name),
+        }
+    }
+
+    fn find_in(&self, length: &Length, name: &[u8]) -> Option<usize> {
+        let Some(names) = &length.names else {
+            return self.iter().position(|table| table.has_name(name));
+        };
+        let i = *names.get(name)?;
+        self.get(i).is_some_and(|table| table.has_name(name)).then_some(i)
+    }
+
+    /// To be called when a table has another name than before, or is no longer gone.
+    pub(crate) fn renamed(&mut self, i: usize) {
+        let Some(table) = self.get(i).filter(|table| !table.gone) else { return };
+        if let Some(names) = &mut locked(&self.len).names {
+            names.insert(table.name.clone(), i);
+        }
     }
 
     /// After a commit, or when a reader goes on with the commit that it had: forgets what the
@@ -85,11 +113,12 @@ impl Opened {
 
     /// Adds a table; the index of the one that is there already if two threads open it at once.
     pub(crate) fn add(&self, table: OpenTable) -> Result<usize> {
-        let mut len = self.len.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(i) = self.find(&table.name) {
+        let mut length = locked(&self.len);
+        if let Some(i) = self.find_in(&length, &table.name) {
             return Ok(i);
         }
-        let (chunk, at) = place(*len);
+        let i = length.tables;
+        let (chunk, at) = place(i);
         let slots = match chunk {
             0 => Some(&self.first),
             _ => self.more.get_or_init(Box::default).get(chunk - 1),
@@ -103,11 +132,19 @@ impl Opened {
                 .collect::<Vec<_>>()
                 .into_boxed_slice()
         });
+        if i == KEPT_TABLES {
+            let open = self.iter().enumerate().filter(|(_, table)| !table.gone);
+            let names = open.map(|(i, table)| (table.name.clone(), i)).collect();
+            length.names = Some(Box::new(names));
+        }
+        if let Some(names) = &mut length.names {
+            names.insert(table.name.clone(), i);
+        }
         if let Some(slot) = slots.get(at) {
             slot.get_or_init(|| table);
         }
-        *len += 1;
-        Ok(*len - 1)
+        length.tables += 1;
+        Ok(i)
     }
 }
 
