@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import doctest
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,48 @@ def test_a_waiting_task_can_be_cancelled(tmp_path: Path) -> None:
         async with asyncio.timeout(10):
             async with store.write() as txn:
                 await txn.table("t")
+
+    run(tmp_path, main)
+
+
+def test_a_task_does_not_wait_for_itself(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async with store.write() as txn:
+            with pytest.raises(hedgerow.LockedError, match="this task has"):
+                async with store.write():
+                    raise AssertionError("two writers")
+            await txn.commit()
+            async with store.write() as other:
+                await other.table("t")
+        async with store.write() as txn:
+            assert await txn.run(lambda txn: txn.tables()) == ["t"]
+
+    run(tmp_path, main)
+
+
+def test_an_endless_update_can_be_cancelled(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def endless() -> Iterator[tuple[int, bytes]]:
+            loop.call_soon_threadsafe(begun.set)
+            for n in count():
+                yield n % 100, b""
+
+        async def write() -> None:
+            async with store.write() as txn:
+                t = await txn.table("t", key=int)
+                await t.update(endless())
+
+        task = asyncio.create_task(write())
+        await begun.wait()
+        task.cancel()
+        async with asyncio.timeout(30):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        async with store.read() as txn:
+            assert await txn.run(lambda txn: txn.tables()) == []
 
     run(tmp_path, main)
 

@@ -127,6 +127,14 @@ def _nothing() -> None:
     pass
 
 
+def _until(stop: threading.Event, pairs: Iterable[R]) -> Iterator[R]:
+    """The pairs, which may be endless, up to the time when nobody waits for them."""
+    for pair in pairs:
+        if stop.is_set():
+            raise hedgerow.ClosedError("the task was cancelled")
+        yield pair
+
+
 class _Opened(Generic[S]):
     """What the stores of both engines have."""
 
@@ -211,6 +219,7 @@ class Store(_Opened[hedgerow.Store]):
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(hedgerow.Store, path, options)
         self._sql: Sql | None = None
+        self._writing: tuple[_Writing, asyncio.Task[Any] | None] | None = None
 
     async def close(self) -> None:
         """Closes it. What waits for it ends with ``ClosedError``."""
@@ -223,7 +232,8 @@ class Store(_Opened[hedgerow.Store]):
         return Transaction(lambda stop: self.sync.read(pin))
 
     def write(self, *, durability: Durability | None = None) -> Transaction:
-        """The write transaction, to be used with ``async with``, which waits for other writers."""
+        """The write transaction, to be used with ``async with``, which waits for other writers: in
+        a task that is one itself, ``LockedError`` says that this would have no end."""
 
         def begin(stop: threading.Event) -> hedgerow.Transaction:
             while not stop.is_set():
@@ -233,7 +243,7 @@ class Store(_Opened[hedgerow.Store]):
                     pass
             raise hedgerow.ClosedError("the task was cancelled")
 
-        return Transaction(begin)
+        return _Writing(begin, self)
 
     def steps(self, name: Name | None = None, **options: Any) -> Follow[hedgerow.Transaction]:
         """The steps from one commit to a later one, to be used with ``async with``: see ``Follow``.
@@ -357,6 +367,45 @@ class Transaction:
         await self.run(hedgerow.Transaction.abort)
 
 
+class _Writing(Transaction):
+    """The write transaction of a store, which knows its task."""
+
+    def __init__(
+        self, begin: Callable[[threading.Event], hedgerow.Transaction], store: Store
+    ) -> None:
+        super().__init__(begin)
+        self._store = store
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        match self._store._writing:
+            case (writing, owner) if owner is task and writing._is_open():
+                raise hedgerow.LockedError(
+                    "this task has a write transaction already: end that first, or make a "
+                    "savepoint in it"
+                )
+        await super().__aenter__()
+        self._store._writing = (self, task)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        finally:
+            self._store._writing = None
+
+    def _is_open(self) -> bool:
+        try:
+            return self.sync.id > 0
+        except hedgerow.ClosedError:
+            return False
+
+
 def _abort(begun: Future[hedgerow.Transaction]) -> None:
     if not begun.cancelled() and begun.exception() is None:
         begun.result().abort()
@@ -431,8 +480,11 @@ class _Pairs(Generic[K, V]):
         await self._call(self._pairs.__delitem__, key)
 
     async def update(self, pairs: Pairs[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Puts all pairs of a mapping or an iterable."""
-        await self._call(self._pairs.update, pairs)
+        """Puts all pairs of a mapping or an iterable. Cancelling the task ends it between two
+        pairs of an iterable."""
+        stop = threading.Event()
+        given = pairs if hasattr(pairs, "keys") else _until(stop, pairs)
+        await _done(self._threads.submit(self._pairs.update, given), stop=stop.set)
 
     async def items(
         self,

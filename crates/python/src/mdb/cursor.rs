@@ -2,6 +2,7 @@
 
 use super::txn::State;
 use super::*;
+use crate::long::KEYS;
 
 /// A cursor.
 #[pyclass(frozen, module = "hedgerow")]
@@ -72,6 +73,11 @@ impl Drop for MdbCursor {
     }
 }
 
+/// Every so many keys lets the handlers of signals run, which may raise.
+fn look_for_signals(py: Python<'_>, keys: usize) -> PyResult<()> {
+    if keys % KEYS == KEYS - 1 { py.check_signals() } else { Ok(()) }
+}
+
 #[pymethods]
 impl MdbCursor {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -128,7 +134,8 @@ impl MdbCursor {
         what: c_int,
     ) -> PyResult<Bound<'py, PyList>> {
         let found = PyList::empty(py);
-        for key in keys.try_iter()? {
+        for (i, key) in keys.try_iter()?.enumerate() {
+            look_for_signals(py, i)?;
             if let Some(pair) = self.get(py, op, what, Some(&key?), None)? {
                 found.append(pair)?;
             }
@@ -162,6 +169,7 @@ impl MdbCursor {
     fn put_many(&self, pairs: &Bound<'_, PyAny>, flags: c_uint) -> PyResult<(usize, usize)> {
         let (mut given, mut stored) = (0, 0);
         for pair in pairs.try_iter()? {
+            look_for_signals(pairs.py(), given)?;
             let pair = pair?;
             let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair
                 .cast::<PyTuple>()?

@@ -10,14 +10,17 @@ from ._cursor import Cursor
 from ._database import _Database
 from ._environment import Environment
 from ._errors import (
+    BadChecksumError,
     BadDbiError,
     BadRslotError,
     BadTxnError,
     BadValsizeError,
     CorruptedError,
+    CryptoFailError,
     CursorFullError,
     DbsFullError,
     DiskError,
+    EnvEncryptionError,
     Error,
     IncompatibleError,
     InvalidError,
@@ -31,6 +34,7 @@ from ._errors import (
     PageFullError,
     PageNotFoundError,
     PanicError,
+    ProblemError,
     ReadersFullError,
     ReadonlyError,
     TlsFullError,
@@ -43,15 +47,18 @@ from ._version import version
 open = Environment  # noqa: A001
 
 __all__ = [
+    "BadChecksumError",
     "BadDbiError",
     "BadRslotError",
     "BadTxnError",
     "BadValsizeError",
     "CorruptedError",
+    "CryptoFailError",
     "Cursor",
     "CursorFullError",
     "DbsFullError",
     "DiskError",
+    "EnvEncryptionError",
     "Environment",
     "Error",
     "IncompatibleError",
@@ -66,6 +73,7 @@ __all__ = [
     "PageFullError",
     "PageNotFoundError",
     "PanicError",
+    "ProblemError",
     "ReadersFullError",
     "ReadonlyError",
     "TlsFullError",

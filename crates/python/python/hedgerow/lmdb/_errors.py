@@ -107,6 +107,22 @@ class BadDbiError(Error):
     """The handle of the database was closed."""
 
 
+class ProblemError(Error):
+    """Something is wrong: abort the transaction."""
+
+
+class BadChecksumError(Error):
+    """A page's checksum does not fit."""
+
+
+class CryptoFailError(Error):
+    """A page could not be decrypted. Nothing raises it here, where pages are not encrypted."""
+
+
+class EnvEncryptionError(Error):
+    """The environment is encrypted, or not, other than expected. Nothing raises it here."""
+
+
 class ReadonlyError(Error):
     """The environment or the transaction is for reading only."""
 
@@ -148,6 +164,10 @@ _CLASSES: dict[int, type[Error]] = {
     -30782: BadTxnError,
     -30781: BadValsizeError,
     -30780: BadDbiError,
+    -30779: ProblemError,
+    -30778: BadChecksumError,
+    -30777: CryptoFailError,
+    -30776: EnvEncryptionError,
     13: ReadonlyError,
     _EINVAL: InvalidParameterError,
     11: LockError,
