@@ -207,3 +207,18 @@ def test_following(tmp_path: Path) -> None:
 def test_the_store_has_to_be_open(tmp_path: Path) -> None:
     with pytest.raises(hedgerow.ClosedError):
         aio.Store(tmp_path / "store").sync
+
+
+def test_closing_twice_does_nothing(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async with store.connect() as sql:
+            await sql.execute("create table t(a)")
+            await sql.close()
+        async with aio.Log(tmp_path / "log") as log:
+            await log.close()
+        await store.close()
+        await store.close()
+        with pytest.raises(hedgerow.ClosedError):
+            await store.run(lambda store: store.stat())
+
+    run(tmp_path, main)

@@ -143,6 +143,7 @@ class _Opened(Generic[S]):
         self._path = path
         self._options = options
         self._opened: S | None = None
+        self._is_closed = False
         self._threads = _Threads(THREADS, "store")
 
     async def open(self) -> Self:
@@ -153,8 +154,9 @@ class _Opened(Generic[S]):
         return self
 
     async def close(self) -> None:
-        """Closes it. What waits for it ends with ``ClosedError``."""
-        if self._opened is not None:
+        """Closes it. What waits for it ends with ``ClosedError``. Does nothing if it is closed."""
+        is_open, self._is_closed = not self._is_closed, True
+        if is_open and self._opened is not None:
             await _done(self._threads.submit(self._opened.close), must_run=True)
         self._threads.shutdown(wait=False)
 
@@ -630,6 +632,7 @@ class Sql:
     def __init__(self, connect: Callable[[], hedgerow.Sql]) -> None:
         self._connect = connect
         self._connected: hedgerow.Sql | None = None
+        self._is_closed = False
         self._thread = _Threads(1, "connection")
 
     async def open(self) -> Self:
@@ -638,8 +641,9 @@ class Sql:
         return self
 
     async def close(self) -> None:
-        """Closes it. A transaction that is open leaves no trace."""
-        if self._connected is not None:
+        """Closes it. A transaction that is open leaves no trace. Does nothing if it is closed."""
+        is_open, self._is_closed = not self._is_closed, True
+        if is_open and self._connected is not None:
             await _done(self._thread.submit(self._connected.close), must_run=True)
         self._thread.shutdown(wait=False)
 
