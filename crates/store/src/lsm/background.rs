@@ -25,6 +25,8 @@ struct State {
     notices: Vec<Notice>,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
+    /// A thread has panicked, and does nothing any more.
+    panic: Option<String>,
 }
 
 /// What the threads wait for. Without threads, the thread that makes work necessary does it.
@@ -198,7 +200,7 @@ impl Background {
         }
         // After the threads have ended, none of them makes room.
         while !has_room() && !state.stop {
-            if let Some(reason) = &state.failure {
+            if let Some(reason) = state.panic.as_ref().or(state.failure.as_ref()) {
                 return Err(Error::CommitFailed { reason: reason.clone() });
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -227,6 +229,11 @@ impl Background {
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.lock().stop
+    }
+
+    /// A thread has panicked: nobody does its work any more.
+    fn note_panic(&self, reason: String) {
+        self.change(|state| state.panic = Some(reason));
     }
 
     fn note(&self, result: Result<()>) {

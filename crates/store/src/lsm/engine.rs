@@ -282,10 +282,15 @@ impl Inner {
         self.check_process()?;
         let mut writer = self.writer();
         self.health.check()?;
+        self.settle_log(&mut writer, durability)
+    }
+
+    /// As [`Inner::settle`], for the one that writes to the log.
+    pub(crate) fn settle_log(&self, writer: &mut Writer, durability: Durability) -> Result<()> {
         match durability {
             Durability::None => Ok(()),
-            Durability::Eventual => self.write_out_log(&mut writer),
-            Durability::Durable => self.flush_log(&mut writer),
+            Durability::Eventual => self.write_out_log(writer),
+            Durability::Durable => self.flush_log(writer),
         }
     }
 }

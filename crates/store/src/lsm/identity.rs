@@ -57,7 +57,7 @@ fn write(directory: &Directory, path: &Path, id: &[u8; 16]) -> std::io::Result<(
     let file = directory.system.open_data(path, Open::Create, directory.mode)?;
     file.write_at(&[IoSlice::new(text.as_bytes()), IoSlice::new(b"\n")], 0)?;
     file.sync()?;
-    directory.system.sync_directory(&directory.path)
+    directory.system.sync_directory(path)
 }
 
 fn decode(text: &[u8; LEN]) -> Option<[u8; 16]> {

@@ -50,6 +50,11 @@ pub trait DataFile: Send + Sync {
     fn start_writeback(&self, offset: u64, len: u64);
     /// Returns when everything written before, and the length, is on stable storage.
     fn sync(&self) -> io::Result<()>;
+    /// The same, for a thread beside which another one may flush the file: a failure is told to
+    /// both, and to all that call this later.
+    fn sync_beside(&self) -> io::Result<()> {
+        self.sync()
+    }
     /// Returns when a range inside of the file is on stable storage: it, and not what else was
     /// written. While the disk works on it, `meanwhile` is called.
     fn sync_range(&self, _: u64, _: usize, meanwhile: &mut dyn FnMut()) -> io::Result<()> {

@@ -24,6 +24,11 @@ pub(crate) use memory::{memory, open_files_max};
 pub use system::{Open, System};
 pub use unix::RealSystem;
 
+/// Whether a file cannot be opened because too many are.
+pub(crate) fn is_one_too_many(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// The size of large pages of memory, to which they are also aligned.
 pub(crate) const LARGE_PAGE: usize = 2 << 20;
 

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -150,7 +151,11 @@ impl<S: Source> Reading<S> {
         let mut is_first = true;
         while self.has_room() {
             let begin = Instant::now();
-            let read = self.read(&mut pairs).transpose();
+            // A function of an order is the caller's, and may panic.
+            let read = catch_unwind(AssertUnwindSafe(|| self.read(&mut pairs).transpose()));
+            let read = read.unwrap_or_else(|_| {
+                Some(Err(Error::argument("the thread of a stream panicked while it read")))
+            });
             let is_slow = std::mem::take(&mut is_first) || begin.elapsed() > SLOW;
             let is_over = !matches!(read, Some(Ok(_)));
             if is_over {
@@ -367,7 +372,30 @@ impl<S: Snapshot> futures_core::Stream for PairStream<S> {
 struct Sent {
     key: Vec<u8>,
     value: Vec<u8>,
-    fate: Arc<Fate>,
+    fate: Promise,
+}
+
+/// That a task will be told what became of its pair: if the thread panics, that it did.
+struct Promise(Option<Arc<Fate>>);
+
+impl Promise {
+    fn settle(mut self, outcome: Result<bool>) {
+        if let Some(fate) = self.0.take() {
+            fate.settle(outcome);
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(fate) = self.0.take() {
+            fate.settle(Err(panicked()));
+        }
+    }
+}
+
+fn panicked() -> Error {
+    Error::CommitFailed { reason: "the thread that wrote it panicked".into() }
 }
 
 /// What became of a pair.
@@ -460,15 +488,16 @@ impl AsyncSink {
                 state.wakers.push(context.waker().clone());
                 return Poll::Pending;
             }
-            let fate = Arc::<Fate>::default();
+            let told = Arc::<Fate>::default();
             let (key, value) = sent.take().unwrap_or_default();
+            let fate = Promise(Some(Arc::clone(&told)));
             if state.is_dropped {
                 fate.settle(Err(Error::Rejected { key }));
             } else {
-                state.items.push_back(Sent { key, value, fate: Arc::clone(&fate) });
+                state.items.push_back(Sent { key, value, fate });
                 queue.tell(state);
             }
-            Poll::Ready(Ack(fate))
+            Poll::Ready(Ack(told))
         })
         .await
     }
@@ -490,7 +519,8 @@ impl Drop for Shared {
 
 /// Writes what comes, until no more can come, or the sink takes no more.
 fn write_all<T: Target>(mut sink: Sink<T>, queue: &Queue<Sent>, report: &Mutex<SinkReport>) {
-    let mut waiting: Vec<(Arc<Fate>, bool)> = Vec::new();
+    let mut waiting: Vec<(Promise, bool)> = Vec::new();
+    let _end = End(queue);
     loop {
         let mut state = queue.lock();
         if state.items.is_empty() && !waiting.is_empty() {
@@ -506,7 +536,9 @@ fn write_all<T: Target>(mut sink: Sink<T>, queue: &Queue<Sent>, report: &Mutex<S
             state.is_dropped = true;
             let rest = std::mem::take(&mut state.items);
             queue.tell(state);
-            rest.into_iter().for_each(|sent| refuse(sent.key, &sent.fate));
+            for Sent { key, fate, .. } in rest {
+                fate.settle(Err(Error::Rejected { key }));
+            }
             return;
         }
         let Some(Sent { key, value, fate }) = state.items.pop_front() else { return };
@@ -529,15 +561,26 @@ fn write_all<T: Target>(mut sink: Sink<T>, queue: &Queue<Sent>, report: &Mutex<S
     }
 }
 
-fn refuse(key: Vec<u8>, fate: &Fate) {
-    fate.settle(Err(Error::Rejected { key }));
+/// Dropped by a panic it ends the queue: nothing is taken from it any more.
+struct End<'q>(&'q Queue<Sent>);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.lock();
+            state.is_dropped = true;
+            let rest = std::mem::take(&mut state.items);
+            self.0.tell(state);
+            drop(rest);
+        }
+    }
 }
 
 /// Tells the tasks what became of their pairs.
 fn settle<T: Target>(
     sink: &mut Sink<T>,
     report: &Mutex<SinkReport>,
-    waiting: &mut Vec<(Arc<Fate>, bool)>,
+    waiting: &mut Vec<(Promise, bool)>,
     committed: Result<()>,
 ) {
     *report.lock().unwrap_or_else(PoisonError::into_inner) = sink.report().clone();

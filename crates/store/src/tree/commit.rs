@@ -51,7 +51,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     // 1. Number the changed pages and bring the free space to rest. Only memory changes, and pages
     //    that are free: a crash here leaves nothing.
     let durable = durability == Durability::Durable;
-    let ring = log::change_ring(store, state, durable)?;
+    let ring = prepare(store, state, durable)?;
     let (mut image, mut meta) = number(state)?;
 
     // 2. Make the file longer, ahead of the pages, if small commits are likely to follow.
@@ -100,11 +100,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     // 5. One flush, unless the log has it. A crash before its end leaves a record that recovery can
     //    judge: of one flush by the digest, flushed by its own checksum.
-    if flushes && let Err(error) = store.flush() {
-        withdraw(store, slot);
-        return Err(error);
-    }
-
+    flush_record(store, slot, flushes)?;
     told(store, &meta, &pieces, is_logged);
     // 6. Publish. From here on readers and the next writer see the commit.
     store.hints.note(state.free.ready.hint, pieces.end(), durable);
@@ -116,6 +112,24 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     state.pages.give_frames(image.take_frames().chain([record]));
     state.image = image;
     Ok(())
+}
+
+/// What has to be done before a durable commit, and whether the log is made or given up with it.
+fn prepare(store: &Inner, state: &mut WriteState, durable: bool) -> Result<Ring> {
+    if durable {
+        store.flush_name()?;
+    }
+    log::change_ring(store, state, durable)
+}
+
+/// Makes a record durable that is written, if it is to be, and has it published only if no flush
+/// has failed.
+fn flush_record(store: &Inner, slot: u32, flushes: bool) -> Result<()> {
+    if flushes && let Err(error) = store.flush() {
+        withdraw(store, slot);
+        return Err(error);
+    }
+    store.expect_no_failure(slot)
 }
 
 /// Tells what a commit wrote.

@@ -14,10 +14,12 @@ use super::group::{EndTurn, Wait};
 use super::log;
 use super::meta::{Kind, Meta, SnapshotMeta};
 use super::page_ref::Run;
+use super::recover::{META_SLOTS, is_copy, is_spare};
 use super::store::Inner;
 use super::words::{CLEAN, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
 use crate::observe::{Done, Work, tell, within};
+use crate::os::is_one_too_many;
 use crate::sync::{Condvar, Mutex, locked};
 use crate::{Error, Result};
 
@@ -56,14 +58,13 @@ impl Inner {
     /// What [`Inner::checkpoint`] does if there is something to be flushed.
     fn flush_newest(&self, closing: bool, wait: Wait) -> Result<()> {
         self.check_writable()?;
+        self.flush_name()?;
         let (newest, slot, opened) = self.pin()?;
         let own = (slot, newest.meta.txn);
         locked(&self.flusher.pins).push((own, opened));
-        let flush = || if is_planted(Bug::LogFreedEarly) { Ok(()) } else { self.flush_file() };
-        let flushed = flush().inspect_err(|_| {
-            let _turn = locked(&self.meta_turn);
-            self.retract();
-        });
+        let flush = || self.pages.file.sync_beside();
+        let flush = || if is_planted(Bug::LogFreedEarly) { Ok(()) } else { self.flush_by(flush) };
+        let flushed = flush().inspect_err(|_| self.retract_beside_writers());
         let result = flushed.and_then(|()| self.make_durable(&newest, closing, wait));
         self.unpin_flushed(own);
         result
@@ -119,6 +120,7 @@ impl Inner {
             withdraw(self, slot);
             return Err(error);
         }
+        self.expect_no_failure(slot)?;
         let commit = Some(meta.txn);
         tell(&self.pages.path, || Done { commit, ..Work::TREE_CHECKPOINT.done() });
         if is_newest {
@@ -131,16 +133,18 @@ impl Inner {
     }
 
     /// When the store is closed: notes that the pages of the newest commit are on the disk, and
-    /// that no record of the log follows it, so that the next opening need not read them. The copy
+    /// that no record of the log follows it, so that the next opening need not read them. Also, the
+    /// newest commit then has two records, so that damage to one of them does not bring an older
+    /// commit back. The copy
     /// of the record needs no flush: the original stays the durable one, so that it is there if the
     /// copy does not reach the disk. The copy is published, because others may have the store open:
     /// what they commit must not follow the original in a log that the copy calls shut.
     pub(crate) fn note_clean_close(&self) -> Result<()> {
         let newest = self.newest()?;
-        let flushed = newest.meta.txn == self.durable_number();
-        let shuts = newest.meta.log.is_some_and(|place| place.open);
-        let is_of_use = shuts || matches!(newest.meta.kind, Kind::OneFlush { .. });
-        if !flushed || !is_of_use || !self.queue.try_enter() {
+        if newest.meta.txn != self.durable_number() || self.has_copy(&newest) {
+            return Ok(());
+        }
+        if !self.queue.try_enter() {
             return Ok(());
         }
         let mut end = EndTurn::new(self, false);
@@ -149,12 +153,24 @@ impl Inner {
         }
         let _held = locked(&self.meta_turn);
         self.clean()?;
-        let log = log::place_at_checkpoint(&newest.meta, true);
-        let meta = Meta { kind: Kind::Flushed, log, ..newest.meta.clone() };
-        let slot = self.free_slot();
+        let (meta, slot) = (closing_copy(&newest.meta), self.free_slot());
         write_meta(self, &meta, slot, &mut self.pages.new_buffer()?)?;
-        announce(self, SnapshotMeta { meta, slot }, false);
+        self.expect_no_failure(slot)?;
+        match meta.kind == Kind::SPARE {
+            // Who opens the store takes the original, unless that is damaged.
+            true => self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst),
+            false => drop(announce(self, SnapshotMeta { meta, slot }, false)),
+        }
         Ok(())
+    }
+
+    /// Whether there is a copy of the newest record already, from this closing of the store or an
+    /// earlier one.
+    fn has_copy(&self, newest: &SnapshotMeta) -> bool {
+        let is_copied = |meta: Meta| is_copy(&newest.meta, &meta) || is_spare(&meta, &newest.meta);
+        (0..META_SLOTS)
+            .filter(|slot| *slot != newest.slot)
+            .any(|slot| self.read_meta(slot).is_ok_and(is_copied))
     }
 
     /// Lets the background thread flush soon.
@@ -189,9 +205,35 @@ impl Inner {
         system.is_none_or(|handle| handle.0.flushes_in_background())
     }
 
-    /// Flushes the data file. The caller has the turn of the meta pages, or the writer's lock.
+    /// Flushes the data file. The caller has the writer's lock.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.flush_file().inspect_err(|_| self.retract())
+        self.flush_by(|| self.pages.file.sync()).inspect_err(|_| self.retract(true))
+    }
+
+    /// Before a record that was written to a meta page is published: if a flush of another process
+    /// has failed since this one began to write it, takes it back, because that process may have
+    /// removed it, and knew nothing of the commits that it follows. The caller has the writer's
+    /// lock.
+    pub(crate) fn expect_no_failure(&self, slot: u32) -> Result<()> {
+        self.check_writable().inspect_err(|_| {
+            withdraw(self, slot);
+            self.retract(true);
+        })
+    }
+
+    /// As [`Inner::retract`], for a caller that may not have the writer's lock. It is taken if that
+    /// needs no waiting: where another process has it, that one is about to notice the failure.
+    fn retract_beside_writers(&self) {
+        // A transaction of this process publishes nothing meanwhile.
+        let turn = locked(&self.meta_turn);
+        if *turn {
+            return self.retract(true);
+        }
+        drop(turn);
+        let mut end = self.queue.try_enter().then(|| EndTurn::new(self, false));
+        let has_lock = end.as_mut().is_some_and(|end| matches!(end.lock(Wait::No), Ok(true)));
+        let _turn = locked(&self.meta_turn);
+        self.retract(has_lock);
     }
 
     /// After a failed flush the system may have dropped what it was to write, still show it, and
@@ -202,10 +244,12 @@ impl Inner {
     ///   before its flush, so this one may have been the first. It is written once more, so that
     ///   the next flush, which comes before anything is built on it, knows of it.
     /// - Commits that are not durable have written too much for that: the newest record loses its
-    ///   evidence, and one that it has superseded is removed.
+    ///   evidence, and one that it has superseded is removed. A record that is newer is one that
+    ///   another process is writing, unless the caller has the writer's lock: it stays, and that
+    ///   process takes it back ([`Inner::expect_no_failure`]).
     ///
     /// If these writes fail too, there is nothing left to try.
-    fn retract(&self) {
+    pub(crate) fn retract(&self, has_lock: bool) {
         let _ = self.write_durable_again();
         let Ok(newest) = self.newest() else { return };
         if self.durable_number() >= newest.meta.txn {
@@ -213,7 +257,11 @@ impl Inner {
         }
         let meta = Meta { kind: Kind::Unsynced { evidence: None }, ..newest.meta.clone() };
         let _ = write_slot(self, &meta.encode(newest.slot), newest.slot);
-        withdraw(self, self.free_slot());
+        let free = self.free_slot();
+        let is_newer = |meta: Meta| meta.txn > newest.meta.txn;
+        if has_lock || !self.read_meta(free).is_ok_and(is_newer) {
+            withdraw(self, free);
+        }
     }
 
     /// Writes the record of the durable commit again, and of its pages those that were not flushed
@@ -239,19 +287,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Flushes the data file, the first time also its name: the process that made the file may have
-    /// died before it did so, and a commit that is durable in a file without a name is lost. A
-    /// failure poisons the store: what the system still holds, and what of it is on the disk, is
-    /// not known then.
-    fn flush_file(&self) -> Result<()> {
-        self.flush_name()?;
+    /// Flushes the data file, whose name was flushed before. A failure poisons the store: what the
+    /// system still holds, and what of it is on the disk, is not known then.
+    fn flush_by(&self, flush: impl FnOnce() -> std::io::Result<()>) -> Result<()> {
         if is_planted(Bug::SkippedFlush) {
             return Ok(());
         }
-        self.pages.file.sync().map_err(|e| self.poison(Error::io("flush", &self.pages.path, e)))
+        flush().map_err(|e| self.poison(Error::io("flush", &self.pages.path, e)))
     }
 
-    fn flush_name(&self) -> Result<()> {
+    /// Flushes the name of the data file, the first time that something is to be made durable: the
+    /// process that made the file may have died before it did so, and a commit that is durable in a
+    /// file without a name is lost. A failed flush poisons the store.
+    pub(crate) fn flush_name(&self) -> Result<()> {
         let mut unflushed = locked(&self.flusher.unflushed_name);
         let Some(path) = &*unflushed else { return Ok(()) };
         match self.options.system_in_use().sync_directory(path) {
@@ -259,10 +307,24 @@ impl Inner {
             // Programs remove the folder of a store that they alone are to see, or move it: it has
             // no name of ours any more that could be lost.
             Err(e) if e.kind() == ErrorKind::NotFound => *unflushed = None,
+            // Who may not read the folder has not made the file in it.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => *unflushed = None,
+            Err(e) if is_one_too_many(&e) => return Err(Error::io("open the folder of", path, e)),
             Err(e) => return Err(self.poison(Error::io("flush the folder of", path, e))),
         }
         Ok(())
     }
+}
+
+/// The copy of a durable record that is written when the store is closed: a flushed one that shuts
+/// the log; of a record that is such a one itself, a spare.
+fn closing_copy(meta: &Meta) -> Meta {
+    let log = log::place_at_checkpoint(meta, true);
+    let kind = match meta.kind {
+        Kind::Flushed if log == meta.log => Kind::SPARE,
+        _ => Kind::Flushed,
+    };
+    Meta { kind, log, ..meta.clone() }
 }
 
 /// The background thread. It is started by the first eventual commit and ends with the last handle

@@ -527,8 +527,9 @@ pub(crate) fn cut_tail(store: &Inner) -> Result<()> {
 }
 
 impl Inner {
-    /// Writes bytes, calls `meanwhile`, and waits until the bytes are on stable storage; a failure
-    /// poisons the store.
+    /// Writes bytes, calls `meanwhile`, and waits until the bytes are on stable storage. A failure
+    /// poisons the store, and takes back what is not durable: the flush may have been told that
+    /// other pages could not be written. The caller has the writer's lock.
     fn write_durably(&self, bytes: &[u8], offset: u64, meanwhile: &mut dyn FnMut()) -> Result<()> {
         let file = &self.pages.file;
         let written = file.write_at(&[std::io::IoSlice::new(bytes)], offset);
@@ -539,7 +540,11 @@ impl Inner {
             }
             file.sync_range(offset, bytes.len(), meanwhile)
         });
-        written.map_err(|e| self.poison(Error::io("write the log of", &self.pages.path, e)))
+        written.map_err(|e| {
+            let error = self.poison(Error::io("write the log of", &self.pages.path, e));
+            self.retract(true);
+            error
+        })
     }
 }
 

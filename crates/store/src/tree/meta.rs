@@ -140,6 +140,12 @@ pub(crate) enum Kind {
     },
 }
 
+impl Kind {
+    /// That of a record which stands in for a flushed one should that be damaged: of one flush, in
+    /// which no pages were written.
+    pub(crate) const SPARE: Self = Self::OneFlush { runs: Vec::new(), digest: 0 };
+}
+
 /// Where the redo log stands, and how far it goes; see [`super::log`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {

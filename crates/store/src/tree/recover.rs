@@ -101,7 +101,7 @@ pub(crate) fn choose(
 /// Whether one record is the copy of the other, durable one that was made when the store was
 /// closed: it is flushed where the original was of one flush, and it shuts the log where that was
 /// open.
-fn is_copy(copy: &Meta, original: &Meta) -> bool {
+pub(crate) fn is_copy(copy: &Meta, original: &Meta) -> bool {
     let is_later = match original.kind {
         Kind::OneFlush { .. } => true,
         Kind::Flushed => copy.log != original.log,
@@ -111,14 +111,23 @@ fn is_copy(copy: &Meta, original: &Meta) -> bool {
     is_later && copy.txn == original.txn && copy.kind == Kind::Flushed && copy.log == shut
 }
 
+/// Whether one record is the spare of the other, flushed one that was made when the store was
+/// closed.
+pub(crate) fn is_spare(spare: &Meta, original: &Meta) -> bool {
+    spare.kind == Kind::SPARE && original.kind == Kind::Flushed && spare.txn == original.txn
+}
+
 /// Whether the file is as a process left it that closed the store and was the last one: then
 /// nothing in it is to be flushed or removed before it is written to. The newest record is the copy
-/// that was made at closing; it says that all of its commit is on stable storage, and the original
-/// is there, too. Both stay until a newer commit is durable.
+/// that was made at closing, or the original of a spare; it says that all of its commit is on
+/// stable storage, and the other one is there, too. Both stay until a newer commit is durable.
 pub(crate) fn is_settled(found: &Found, choice: Choice) -> bool {
     let record = |slot: u32| found.metas[slot as usize].as_ref();
     match (record(choice.latest), record(choice.durable)) {
-        (Some(newest), Some(durable)) => newest.txn == found.highest && is_copy(newest, durable),
+        (Some(newest), Some(durable)) if newest.txn == found.highest => {
+            let has_spare = || found.metas.iter().flatten().any(|meta| is_spare(meta, newest));
+            is_copy(newest, durable) || newest == durable && has_spare()
+        }
         _ => false,
     }
 }
@@ -244,7 +253,11 @@ mod tests {
 
     /// The digest says in these tests whether verification succeeds.
     fn one_flush(txn: u64, whole: bool) -> Option<Meta> {
-        meta(txn, Kind::OneFlush { runs: Vec::new(), digest: u64::from(whole) })
+        meta(txn, Kind::OneFlush { runs: Vec::new(), digest: if whole { 1 } else { 2 } })
+    }
+
+    fn spare(txn: u64) -> Option<Meta> {
+        meta(txn, Kind::SPARE)
     }
 
     fn unsynced(txn: u64, evidence: Option<[u8; 24]>) -> Option<Meta> {
@@ -252,9 +265,15 @@ mod tests {
     }
 
     fn chosen(metas: [Option<Meta>; 3]) -> Option<(u32, u32)> {
-        let mut verify = |m: &Meta| matches!(m.kind, Kind::OneFlush { digest: 1, .. });
+        let mut verify = |m: &Meta| matches!(m.kind, Kind::OneFlush { digest: 0 | 1, .. });
         let choice = choose(&metas, Some(HERE), &mut verify)?;
         Some((choice.latest, choice.durable))
+    }
+
+    #[test]
+    fn a_spare_has_the_digest_of_no_pages() {
+        let Kind::OneFlush { runs, digest } = Kind::SPARE else { panic!("another kind") };
+        assert_eq!((runs.len(), digest), (0, Crc64::new().finish()));
     }
 
     #[test]
@@ -294,6 +313,8 @@ mod tests {
                 [flushed(4), flushed(5), unsynced(6, here)],
                 Some((2, 1)),
             ),
+            ("a spare of a flushed one", [flushed(6), None, spare(6)], Some((0, 0))),
+            ("a spare alone", [flushed(4), None, spare(6)], Some((2, 2))),
             ("unsynced without a base", [None, unsynced(5, here), None], None),
             ("nothing", [None, None, None], None),
         ];

@@ -2,6 +2,8 @@
 //! savepoint takes all of that back.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::catalog::{OpenTable, Opened, Stored};
 use super::free::FreeState;
@@ -15,6 +17,10 @@ use super::remove::{clear, delete_plain};
 use super::tree::{Root, Tree};
 use super::{TableOptions, catalog, search};
 use crate::{Error, Result};
+
+/// No two savepoints of this process have the same number, so that one of another transaction is
+/// known as such.
+static NEXT_MARK: AtomicU64 = AtomicU64::new(1);
 
 /// A mark in a write transaction to roll back to. It becomes invalid when it is released or an
 /// earlier one is rolled back to.
@@ -73,7 +79,6 @@ pub(crate) struct WriteState {
     pub(crate) tables: Opened,
     saved: Vec<SavedTable>,
     marks: Vec<Mark>,
-    next_mark: u64,
     /// Memory for records of the catalog.
     record: Vec<u8>,
     /// Memory for the list of free runs in the record of the next commit.
@@ -95,7 +100,6 @@ impl WriteState {
             tables: Opened::default(),
             saved: Vec::new(),
             marks: Vec::new(),
-            next_mark: 1,
             record: Vec::new(),
             recent: Vec::new(),
             image: Image::default(),
@@ -226,8 +230,7 @@ impl WriteState {
 
     /// Opens a savepoint, in O(1).
     pub(crate) fn savepoint(&mut self) -> Savepoint {
-        let id = self.next_mark;
-        self.next_mark += 1;
+        let id = NEXT_MARK.fetch_add(1, Relaxed);
         let pages = self.pages.mark();
         let (tables, catalog) = (self.saved.len(), self.catalog.root);
         self.marks.push(Mark { id, pages, tables, catalog });
@@ -236,7 +239,10 @@ impl WriteState {
 
     fn find_mark(&self, savepoint: Savepoint) -> Result<usize> {
         let found = self.marks.iter().rposition(|mark| mark.id == savepoint.id);
-        found.ok_or_else(|| Error::argument("the savepoint was released or rolled back over"))
+        found.ok_or_else(|| {
+            let what = "the savepoint was released, rolled back over, or is another transaction's";
+            Error::argument(what)
+        })
     }
 
     /// Undoes everything since the savepoint, which stays open; later ones are forgotten.

@@ -16,6 +16,7 @@ mod concurrency;
 mod cursors;
 mod duplicates;
 mod examples;
+mod failures;
 mod files;
 mod follow;
 mod golden;

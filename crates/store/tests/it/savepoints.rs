@@ -161,3 +161,20 @@ fn values_that_are_replaced_where_they_stand_come_back() {
     txn.commit().unwrap();
     scratch.check();
 }
+
+#[test]
+fn a_savepoint_of_another_transaction_is_refused() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let other = txn.savepoint().unwrap();
+    drop(txn);
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let own = txn.savepoint().unwrap();
+    txn.put(table, b"key", b"value").unwrap();
+    assert!(matches!(txn.rollback_to(other), Err(Error::Argument { .. })));
+    assert!(matches!(txn.release(other), Err(Error::Argument { .. })));
+    assert_eq!(txn.get(table, b"key").unwrap().unwrap(), b"value");
+    txn.rollback_to(own).unwrap();
+    assert_eq!(txn.get(table, b"key").unwrap(), None);
+}

@@ -23,12 +23,15 @@ impl Threads {
         if !inner.background.is_on() {
             return Ok(threads);
         }
-        let works: [(&str, Work); 3] =
+        let works: [(&'static str, Work); 3] =
             [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
         for (name, work) in works {
             let shared = Arc::clone(inner);
             let builder = std::thread::Builder::new().name(name.to_string());
-            let started = builder.spawn(move || work(&shared));
+            let started = builder.spawn(move || {
+                let _noted = NotedPanic { inner: &shared, name };
+                work(&shared);
+            });
             match started {
                 Ok(thread) => threads.0.push(thread),
                 Err(e) => {
@@ -52,6 +55,23 @@ impl Threads {
         for thread in self.0.drain(..) {
             // A thread that panicked has nothing left to do.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Dropped by a panic it says so, and poisons the store: what the thread has left half done is not
+/// known, and writers would wait for ever for what it was to do.
+struct NotedPanic<'i> {
+    inner: &'i Inner,
+    name: &'static str,
+}
+
+impl Drop for NotedPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("the thread {} panicked", self.name);
+            self.inner.health.poison(&Error::CommitFailed { reason: reason.clone() });
+            self.inner.background.note_panic(reason);
         }
     }
 }

@@ -270,9 +270,13 @@ impl Inner {
             return Ok(());
         }
         let led = lead.group.clone();
-        let groups: Vec<(u32, &[u8])> = led.iter().map(|waiter| waiter.order.group()).collect();
+        let groups = led.iter().map(|waiter| waiter.order.group());
+        let groups: Vec<(u32, &[u8])> = groups.filter(|(count, _)| *count > 0).collect();
         let durabilities = led.iter().map(|waiter| waiter.order.durability);
         let durability = durabilities.max().unwrap_or(Durability::None);
+        if groups.is_empty() {
+            return self.settle_log(&mut writer, durability);
+        }
         let appended = self.append(&mut writer, &groups, durability)?;
         if durability == Durability::Durable
             && let Err(error) = self.flush_log(&mut writer)

@@ -31,8 +31,10 @@ impl Inner {
         if left > if self.background.is_on() { ENDED_MAX } else { 0 } {
             self.seal_ended()?;
         }
-        let spare = self.logs.spare().take();
-        let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
+        // The lock is kept while one is made: a spare that is made meanwhile comes after it.
+        let mut spare = self.logs.spare();
+        let (identity, file, path) = spare.take().map_or_else(|| self.make_segment(), Ok)?;
+        drop(spare);
         self.logs.ended().push(writer.log.end_with(writer.next_seq - 1));
         let (held, pending) = (Arc::clone(&self.directory.held), writer.log.take_pending());
         writer.log =

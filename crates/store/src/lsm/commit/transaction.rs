@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::conflict::Footprint;
-use super::pool::Task;
 use super::reply::Reply;
 use crate::Durability;
 use crate::key::KeyRange;
@@ -242,8 +241,7 @@ impl Transaction {
     pub(crate) fn ask_commit(mut self, durability: Durability, reply: Reply<()>) {
         let inner = Arc::clone(&self.inner);
         if self.batch.is_empty() {
-            let settle = move |inner: &Inner| reply.send(inner.settle(durability));
-            return inner.ask(Task::Other(Box::new(settle)));
+            return inner.ask_commit(Batch::new(), durability, None, reply);
         }
         let (batch, footprint) = self.end();
         let reply = Reply::new(move |answer| {

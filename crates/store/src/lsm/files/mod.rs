@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::log::held::Held;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
-use crate::os::{DataFile, Mapped, Open, System, Token, open_files_max};
+use crate::os::{DataFile, Mapped, Open, System, Token, is_one_too_many, open_files_max};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 use cached::{Blocks, ReadCounts};
@@ -333,11 +333,6 @@ impl Handle {
     pub(crate) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
-}
-
-/// Whether a file cannot be opened because too many are.
-fn is_one_too_many(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 impl Drop for Handle {

@@ -1,10 +1,9 @@
 //! The write-ahead log: making a segment, adding groups to it, and what is done with it when it is
 //! full. It knows no tables.
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::held::Held;
 use super::pending::Pending;
@@ -16,7 +15,7 @@ use crate::lsm::files::append::{Advice, Trail};
 use crate::lsm::files::cached::Blocks;
 use crate::lsm::files::{Directory, Name};
 use crate::os::DataFile;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::{Mutex, locked};
 use crate::{Error, Result};
 
 #[cfg(test)]
@@ -51,7 +50,7 @@ pub(crate) struct Ended {
     path: PathBuf,
     /// Whether zeros stand after the end, or room was reserved for more.
     is_longer: bool,
-    is_flushed: Arc<AtomicBool>,
+    flushed: Arc<Mutex<Flushed>>,
     /// For how much of it the system was told that its cache need not hold it.
     released: u64,
 }
@@ -62,11 +61,18 @@ impl Ended {
     /// # Errors
     /// If the system refuses. After a failed flush the content of the disk is unknown.
     pub(crate) fn flush(&self) -> Result<()> {
-        if !self.is_flushed.load(Ordering::Acquire) && !is_planted(Bug::SkippedFlush) {
-            self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
-            self.is_flushed.store(true, Ordering::Release);
+        // The system tells only one of two threads that flush a file at once of a failure.
+        let mut flushed = locked(&self.flushed);
+        let io = |e| Error::io("flush", &self.path, e);
+        match *flushed {
+            Flushed::Yes => return Ok(()),
+            Flushed::Failed(kind) => return Err(io(kind.into())),
+            Flushed::No if is_planted(Bug::SkippedFlush) => return Ok(()),
+            Flushed::No => {}
         }
-        Ok(())
+        let result = self.file.sync();
+        *flushed = result.as_ref().map_or_else(|e| Flushed::Failed(e.kind()), |()| Flushed::Yes);
+        result.map_err(io)
     }
 
     /// It was flushed: what the system's cache holds of it is kept as long as there is room.
@@ -84,6 +90,14 @@ impl Ended {
             false => Ok(()),
         }
     }
+}
+
+/// Whether a segment is on stable storage.
+enum Flushed {
+    No,
+    Yes,
+    /// The system has refused once: what it says later is not to be trusted.
+    Failed(ErrorKind),
 }
 
 /// The segment that is written to.
@@ -182,9 +196,10 @@ impl Log {
         let (number, len) = (self.identity.number, self.end());
         let (file, path) = (Arc::clone(&self.file), self.path.clone());
         let is_longer = self.prepared.max(self.trail.reserved()) > len;
-        let is_flushed = Arc::new(AtomicBool::new(self.flushed == len));
+        let flushed = if self.flushed == len { Flushed::Yes } else { Flushed::No };
+        let flushed = Arc::new(Mutex::new(flushed));
         let released = self.trail.released();
-        Ended { number, len, last_seq, file, path, is_longer, is_flushed, released }
+        Ended { number, len, last_seq, file, path, is_longer, flushed, released }
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -291,7 +306,8 @@ impl Log {
         }
         self.file.set_len(self.trail.written())?;
         self.file.sync()?;
-        (self.flushed, self.prepared) = (self.trail.written(), self.trail.written());
+        // What is flushed is not noted: the segments before this one may not be.
+        self.prepared = self.trail.written();
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(in crate::os) struct Identity {
     pub(super) id: u32,
     /// When it started, in the system's ticks; 0 if unknown.
     pub(super) start: u64,
-    /// The namespace that the number belongs to; 0 if unknown.
+    /// The namespaces that number and start belong to; 0 if unknown.
     pub(super) namespace: u64,
 }
 
@@ -49,7 +49,12 @@ fn namespace() -> u64 {
     if shown.as_os_str() != std::process::id().to_string().as_str() {
         return 0;
     }
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+    let number = |name| std::fs::metadata(name).map_or(0, |found| found.ino());
+    match number("/proc/self/ns/pid") {
+        0 => 0,
+        // Processes of different namespaces of time are shown different starts of a process.
+        pid => pid ^ number("/proc/self/ns/time").rotate_left(32),
+    }
 }
 
 /// Other systems have one namespace.

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+#[cfg(target_os = "linux")]
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{self, OFlags};
 
@@ -32,6 +34,33 @@ pub(super) struct RealFile {
     within_limit: AtomicU64,
     #[cfg(target_os = "linux")]
     ranges: map::RangeFlusher,
+    #[cfg(target_os = "linux")]
+    beside: Mutex<Beside>,
+}
+
+/// The file once more, for threads that flush it beside others: the system tells of a failed write
+/// once through each descriptor.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Beside {
+    /// Opened once; `Some(None)` if it cannot be.
+    file: Option<Option<OwnedFd>>,
+    failure: Option<io::ErrorKind>,
+}
+
+#[cfg(target_os = "linux")]
+impl Beside {
+    fn sync(&mut self, file: &OwnedFd) -> io::Result<()> {
+        if let Some(kind) = self.failure {
+            return Err(kind.into());
+        }
+        let again = || {
+            let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+            fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, fs::Mode::empty()).ok()
+        };
+        let another = self.file.get_or_insert_with(again);
+        sync(another.as_ref().unwrap_or(file)).inspect_err(|e| self.failure = Some(e.kind()))
+    }
 }
 
 impl RealFile {
@@ -42,6 +71,8 @@ impl RealFile {
             within_limit: AtomicU64::new(0),
             #[cfg(target_os = "linux")]
             ranges: map::RangeFlusher::default(),
+            #[cfg(target_os = "linux")]
+            beside: Mutex::default(),
         }
     }
 
@@ -145,6 +176,11 @@ impl DataFile for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         sync(&self.file)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn sync_beside(&self) -> io::Result<()> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).sync(&self.file)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

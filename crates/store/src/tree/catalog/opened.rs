@@ -33,7 +33,7 @@ struct Length {
     tables: usize,
     /// The index of each table that is not gone, by its name. Names of others may still be here:
     /// whoever finds one looks at the table itself.
-    names: Option<Box<HashMap<Vec<u8>, usize>>>,
+    names: Option<HashMap<Vec<u8>, usize>>,
 }
 
 /// Chunk and place in it of element `i`.
@@ -135,7 +135,7 @@ impl Opened {
         if i == KEPT_TABLES {
             let open = self.iter().enumerate().filter(|(_, table)| !table.gone);
             let names = open.map(|(i, table)| (table.name.clone(), i)).collect();
-            length.names = Some(Box::new(names));
+            length.names = Some(names);
         }
         if let Some(names) = &mut length.names {
             names.insert(table.name.clone(), i);

@@ -93,7 +93,11 @@ pub(crate) fn replay(
     let offset = u64::from(slot) * u64::from(meta.page_size);
     let written = file.write_at(&[IoSlice::new(&meta.encode(slot))], offset);
     written.map_err(io("write a meta page of"))?;
-    file.sync().map_err(io("flush"))?;
+    if let Err(error) = file.sync() {
+        // The system may show the record to the next opener though it never reaches the disk.
+        let _ = file.write_at(&[IoSlice::new(&[0; META_LEN])], offset);
+        return Err(io("flush")(error));
+    }
     observe::tell(path, || Done {
         records: Some(count),
         commit: Some(meta.txn),

@@ -50,6 +50,12 @@ impl WritePages {
     /// # Errors
     /// [`Error::Corrupt`] if they are free already.
     pub(crate) fn free_run(&mut self, run: Run, birth: u64) -> Result<()> {
+        if birth > self.txn {
+            return Err(self
+                .base
+                .file
+                .corrupt(run.start, "a page of a commit that is yet to come"));
+        }
         if birth != self.txn {
             self.freed.push(Freed { run, birth });
             return Ok(());

@@ -1,0 +1,253 @@
+//! What is left after a call of the system has failed, a thread has panicked, or a record is
+//! damaged: what was committed durably stays, and nobody waits for ever.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use hedgerow::lsm::{Batch, Db, Keyspace, Options, Readable as _};
+use hedgerow::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
+use hedgerow::os::{DataFile, Open, RealSystem, SharedLock, System};
+use hedgerow::stream::{AsyncSink, Mode, OnReject, Sink};
+use hedgerow::tree::{Snapshot as _, Store, TableOptions};
+use hedgerow::{Durability, Error};
+
+fn open(disk: &SimSystem) -> hedgerow::Result<Store> {
+    let system = Arc::new(disk.clone());
+    Store::builder().log_size(256 << 10).system(system).open_or_create("/store")
+}
+
+/// Two keys far from each other, so that a durable commit goes to the log.
+fn put(store: &Store, key: u32, durability: Durability) -> hedgerow::Result<()> {
+    let mut txn = store.begin_write()?;
+    let table = txn.create_table("t", &TableOptions::new())?;
+    let value = [key as u8; 200];
+    txn.put(table, &key.to_be_bytes(), &value)?;
+    txn.put(table, &(key.wrapping_mul(2_654_435_761) | 1 << 31).to_be_bytes(), &value)?;
+    txn.commit_with(durability)
+}
+
+fn with_two_hundred(disk: &SimSystem) -> Store {
+    let store = open(disk).unwrap();
+    (0..200).for_each(|key| put(&store, key, Durability::Durable).unwrap());
+    store
+}
+
+/// That the store is sound and has all of these keys.
+fn expect_keys(store: &Store, keys: impl Iterator<Item = u32>, of: &str) {
+    let problems = store.check(&mut |_, _| {}).unwrap().problems;
+    assert!(problems.is_empty(), "{of}: {problems:?}");
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    for key in keys {
+        assert!(txn.get(table, &key.to_be_bytes()).unwrap().is_some(), "{of}: {key}");
+    }
+}
+
+/// Other pages than those of the log may be what could not be written: the system shows them, and
+/// forgets them at some time.
+#[test]
+fn what_a_failed_flush_of_the_log_has_shown_is_not_built_on() {
+    for kept in [Kept::None, Kept::Some, Kept::All] {
+        let disk = SimSystem::new(7, Config::default());
+        let store = with_two_hundred(&disk);
+        disk.fail(Operation::Sync, 1, 1, Fault::io(kept));
+        put(&store, 200, Durability::Durable).unwrap_err();
+        drop(store);
+        let store = open(&disk).unwrap();
+        put(&store, 300, Durability::Durable).unwrap();
+        store.sync().unwrap();
+        let store = open(&disk.crash(1, CrashMode::LoseAll)).unwrap();
+        expect_keys(&store, (0..200).chain([300]), &format!("{kept:?}"));
+    }
+}
+
+#[test]
+fn a_replay_that_could_not_flush_is_done_again() {
+    for (nth, seed) in [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)] {
+        let disk = SimSystem::new(7, Config::default());
+        let store = with_two_hundred(&disk);
+        let cut = disk.crash(1, CrashMode::LoseAll);
+        drop(store);
+        cut.fail(Operation::Sync, nth, 1, Fault::io(Kept::None));
+        open(&cut).unwrap_err();
+        let store = open(&cut).unwrap();
+        (1000..1000 + seed * 3).for_each(|key| put(&store, key, Durability::Eventual).unwrap());
+        let modes = [CrashMode::Whole, CrashMode::KeepAll, CrashMode::Torn4096];
+        let store = open(&cut.crash(seed.into(), modes[seed as usize % 3])).unwrap();
+        expect_keys(&store, 0..200, &format!("flush {nth}, seed {seed}"));
+    }
+}
+
+/// Whatever the commits were, the newest one has two records when its store is closed.
+#[test]
+fn a_flipped_bit_in_one_meta_page_of_a_closed_store_loses_nothing() {
+    for durability in [Durability::None, Durability::Eventual, Durability::Durable] {
+        for last in [durability, Durability::Durable] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let store = Store::builder().durability(durability).create(&path).unwrap();
+            (0..19).for_each(|key| put(&store, key, durability).unwrap());
+            put(&store, 19, last).unwrap();
+            drop(store);
+            let whole = std::fs::read(&path).unwrap();
+            for page in 0..3 {
+                let mut bytes = whole.clone();
+                bytes[page * 4096 + 100] ^= 1;
+                let damaged = folder.path().join(format!("damaged {page}"));
+                std::fs::write(&damaged, bytes).unwrap();
+                // Twice: the first one writes, and closes it.
+                for key in [50, 51] {
+                    let of = format!("{durability:?}, {last:?}, page {page}");
+                    let store = Store::open(&damaged).unwrap();
+                    expect_keys(&store, 0..20, &of);
+                    put(&store, key, durability).unwrap();
+                }
+            }
+            // Opening and closing it changes nothing.
+            drop(Store::open(&path).unwrap());
+            assert!(whole == std::fs::read(&path).unwrap(), "{durability:?}, {last:?}");
+        }
+    }
+}
+
+fn open_db(disk: &SimSystem) -> hedgerow::Result<(Db, Keyspace)> {
+    let options = Options::new().create(true).segment_bytes(1 << 20);
+    let options = options.durability(Durability::Eventual).system(Arc::new(disk.clone()));
+    let db = options.open("/d/store")?;
+    let space = db.keyspace("s", Default::default())?;
+    Ok((db, space))
+}
+
+/// The segment before the one to which the write failed is not on the disk yet.
+#[test]
+fn a_power_cut_after_a_failed_write_of_the_log_leaves_a_store_that_opens() {
+    for seed in 0..40 {
+        let disk = SimSystem::new(seed, Config::default());
+        let (db, space) = open_db(&disk).unwrap();
+        db.sync().unwrap();
+        let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "log");
+        let logs = || disk.files().into_iter().filter(is_log).count();
+        let put = |n: u8| db.put(&space, &[n], &vec![n | 1; 70 << 10]);
+        let before = logs();
+        let mut n = 0;
+        while logs() == before {
+            put(n).unwrap();
+            n += 1;
+        }
+        put(n).unwrap();
+        disk.fail(Operation::Write, 1, 1, Fault::full(Kept::None));
+        put(n + 1).unwrap_err();
+        put(n + 2).unwrap();
+        open_db(&disk.crash(seed, CrashMode::Whole)).unwrap();
+    }
+}
+
+#[test]
+fn the_identity_of_an_lsm_store_outlives_a_power_cut() {
+    let disk = SimSystem::new(1, Config::default());
+    let (db, space) = open_db(&disk).unwrap();
+    let id = db.id().unwrap();
+    db.put(&space, b"key", b"value").unwrap();
+    db.sync().unwrap();
+    let (db, _) = open_db(&disk.crash(1, CrashMode::LoseAll)).unwrap();
+    assert_eq!(db.id().unwrap(), id);
+}
+
+/// An empty durable batch is a barrier.
+#[test]
+fn an_empty_batch_takes_its_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Options::new().create(true).open(folder.path().join("db")).unwrap();
+    let space = db.keyspace("s", Default::default()).unwrap();
+    for round in 0..300_u32 {
+        let mut batch = Batch::new();
+        for n in 0..100_u32 {
+            let key = [round.to_be_bytes(), n.to_be_bytes()].concat();
+            batch.put(&space, &key, &[1; 100]).unwrap();
+        }
+        db.write_then(batch, Durability::None, |_| {});
+        let (tell, told) = channel();
+        db.write_then(Batch::new(), Durability::Durable, move |done| tell.send(done).unwrap());
+        told.recv().unwrap().unwrap();
+        let last = [round.to_be_bytes(), 99_u32.to_be_bytes()].concat();
+        assert!(db.get(&space, &last).unwrap().is_some(), "{round}");
+    }
+}
+
+/// A system in which making a table of the lsm engine panics.
+struct Panics;
+
+impl System for Panics {
+    fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>> {
+        let is_table = path.extension().is_some_and(|end| end == "table");
+        assert!(!is_table || how != Open::Create, "as planned");
+        RealSystem.open_data(path, how, mode)
+    }
+    fn open_lock(&self, path: &Path, read: bool, mode: u32) -> io::Result<Arc<SharedLock>> {
+        RealSystem.open_lock(path, read, mode)
+    }
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        RealSystem.sync_directory(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealSystem.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealSystem.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealSystem.link(from, to)
+    }
+    fn create_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
+        RealSystem.create_directory(path, mode)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        RealSystem.list(path)
+    }
+    fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        RealSystem.lock_exclusive(path, mode)
+    }
+    fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        RealSystem.lock_shared(path)
+    }
+}
+
+#[test]
+fn writers_learn_that_a_background_thread_panicked() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::new().create(true).memtable_bytes(64 << 10).system(Arc::new(Panics));
+    let db = options.open(folder.path().join("db")).unwrap();
+    let space = db.keyspace("s", Default::default()).unwrap();
+    let (tell, told) = channel();
+    let writer = db.clone();
+    std::thread::spawn(move || {
+        let put = |n: u32| writer.put(&space, &n.to_be_bytes(), &[1; 1000]);
+        tell.send((0..10_000).try_for_each(put)).unwrap();
+    });
+    let error = told.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err().to_string();
+    assert!(error.contains("panicked"), "{error}");
+}
+
+#[test]
+fn who_waits_for_a_sink_learns_that_it_panicked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let sink = Sink::new(&store, "t").unwrap().mode(Mode::New);
+    let sink = sink.on_reject(OnReject::Call(Box::new(|_| panic!("as planned"))));
+    let sink = AsyncSink::new(sink, 10).unwrap();
+    pollster::block_on(async {
+        let mut told = Vec::new();
+        for key in [b"a", b"a", b"b"] {
+            told.push(sink.put(key.to_vec(), b"value".to_vec()).await);
+        }
+        for ack in told {
+            let error = ack.await.unwrap_err();
+            let is_told = matches!(error, Error::CommitFailed { .. } | Error::Rejected { .. });
+            assert!(is_told, "{error}");
+        }
+    });
+}
