@@ -427,7 +427,8 @@ impl Scan {
     }
 
     /// Cuts what is read into `n` parts of as many pairs, give or take one, over one snapshot: each
-    /// can be read by another thread. Their order is that of the stream.
+    /// can be read by another thread. Their order is that of the stream. There are no more parts than
+    /// pairs, but for one that is empty.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -458,7 +459,7 @@ impl Scan {
         let Some(pairs) = self.walk(&*snapshot)?.remaining() else {
             return Err(crate::Error::argument("only a store that counts can split what it reads"));
         };
-        let n = n as u64;
+        let n = (n as u64).min(pairs.max(1));
         let cut = |i: u64| (u128::from(pairs) * u128::from(i) / u128::from(n)) as u64;
         let part = |i| {
             let (from, to) = (cut(i), cut(i + 1));

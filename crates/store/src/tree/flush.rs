@@ -205,8 +205,10 @@ impl Inner {
         system.is_none_or(|handle| handle.0.flushes_in_background())
     }
 
-    /// Flushes the data file. The caller has the writer's lock.
+    /// Flushes the data file, and its name if that was not done before. The caller has the writer's
+    /// lock.
     pub(crate) fn flush(&self) -> Result<()> {
+        self.flush_name()?;
         self.flush_by(|| self.pages.file.sync()).inspect_err(|_| self.retract(true))
     }
 
@@ -287,7 +289,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Flushes the data file, whose name was flushed before. A failure poisons the store: what the
+    /// Flushes the data file. A failure poisons the store: what the
     /// system still holds, and what of it is on the disk, is not known then.
     fn flush_by(&self, flush: impl FnOnce() -> std::io::Result<()>) -> Result<()> {
         if is_planted(Bug::SkippedFlush) {

@@ -445,4 +445,23 @@ mod tests {
             assert!(matches!(result, Some(Err(Error::CommitFailed { reason })) if reason == "no"));
         });
     }
+
+    /// What savepoints have kept for going back is not changed any more, but is memory all the same.
+    #[test]
+    fn memory_of_many_savepoints_goes_with_their_transaction() {
+        let system = crate::os::sim::SimSystem::new(1, crate::os::sim::Config::default());
+        let builder = crate::tree::Store::builder().system(Arc::new(system));
+        let store = builder.create("/store").unwrap();
+        for savepoints in [1, 4_000] {
+            let mut txn = store.begin_write().unwrap();
+            let table = txn.create_table("t", &crate::tree::TableOptions::new()).unwrap();
+            for n in 0..savepoints {
+                txn.savepoint().unwrap();
+                txn.put(table, b"key", &[n as u8]).unwrap();
+            }
+            txn.commit().unwrap();
+            let is_kept = locked(&store.inner.hints.kept).is_some();
+            assert_eq!(is_kept, savepoints == 1, "{savepoints}");
+        }
+    }
 }

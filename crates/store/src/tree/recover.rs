@@ -103,7 +103,7 @@ pub(crate) fn choose(
 /// open.
 pub(crate) fn is_copy(copy: &Meta, original: &Meta) -> bool {
     let is_later = match original.kind {
-        Kind::OneFlush { .. } => true,
+        Kind::OneFlush { .. } => original.kind != Kind::SPARE,
         Kind::Flushed => copy.log != original.log,
         Kind::Unsynced { .. } => false,
     };

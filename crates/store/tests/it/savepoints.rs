@@ -178,3 +178,16 @@ fn a_savepoint_of_another_transaction_is_refused() {
     txn.rollback_to(own).unwrap();
     assert_eq!(txn.get(table, b"key").unwrap(), None);
 }
+
+#[test]
+fn a_nested_transaction_whose_place_was_left_is_not_committed() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    put(&mut txn, "a", "1");
+    let outer = txn.savepoint().unwrap();
+    let mut nested = txn.begin_nested().unwrap();
+    nested.rollback_to(outer).unwrap();
+    put(&mut nested, "b", "2");
+    nested.commit().unwrap_err();
+    txn.commit().unwrap_err();
+}

@@ -54,6 +54,8 @@ const SHARDS_MAX: u64 = 64;
 /// A shard remembers one block that it did not keep for each this many bytes of its part.
 const MARK_PART: u64 = 512;
 const MARKS_MIN: u64 = 64;
+/// However large the cache may become.
+const MARKS_MAX: u64 = 32 << 20;
 /// What a block takes beside its own bytes: its place in circle and map, with their free room.
 const OVERHEAD: u64 = 120;
 
@@ -357,7 +359,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
 impl<V: Item, E> Shard<V, E> {
     fn new(capacity: u64) -> Self {
-        let marks = (capacity / MARK_PART).max(MARKS_MIN);
+        let marks = (capacity / MARK_PART).clamp(MARKS_MIN, MARKS_MAX);
         Self {
             places: Vec::new(),
             hits: Vec::new(),

@@ -144,7 +144,8 @@ impl WritePages {
     /// After a commit: forgets the transaction, and keeps its memory for another one to begin with;
     /// false if that is much.
     pub(crate) fn rest(&mut self) -> bool {
-        let is_little = self.slots.len() <= LIGHT_SLOTS;
+        // What savepoints have kept for going back may have been more than what was changed.
+        let is_little = self.slots.len() <= LIGHT_SLOTS && !self.base.file.frames.are_many();
         self.base.renew(FIRST_PAGE);
         self.slots.clear();
         self.unused.clear();

@@ -71,6 +71,11 @@ impl Frames {
         Ok(Buffer { base, len: self.page_size as u32, frames: Arc::clone(self) })
     }
 
+    /// Whether more memory is held than stays when all frames have come back.
+    pub(crate) fn are_many(&self) -> bool {
+        self.state().slabs.len() > KEPT
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

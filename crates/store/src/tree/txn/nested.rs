@@ -27,12 +27,14 @@ impl Nested<'_> {
     /// Keeps the changes, as part of the parent.
     ///
     /// # Errors
-    /// If a change through the nested transaction failed half-way.
+    /// If a change through the nested transaction failed half-way. Also if a savepoint from before
+    /// it was rolled back to or released: then the whole transaction can only be aborted.
     pub fn commit(mut self) -> Result<()> {
         self.parent.check_failed()?;
         self.parent.finish_reserved()?;
+        self.parent.release(self.savepoint)?;
         self.done = true;
-        self.parent.release(self.savepoint)
+        Ok(())
     }
 
     /// Undoes the changes.
