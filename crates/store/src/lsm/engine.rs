@@ -11,7 +11,7 @@ use super::commit::logs::{Logs, Writer};
 use super::commit::queue::Queue;
 use super::files::{Directory, Name};
 use super::levels::manifest::{Extent, Manifest};
-use super::levels::pace::{Standing, Unmerged};
+use super::levels::pace::{self, Standing, Unmerged};
 use super::levels::version::{Edit, Version};
 use super::log::segment::Closed;
 use super::names::Catalog;
@@ -202,6 +202,7 @@ impl Inner {
         let standing = self.background.standing();
         self.background.set_behind(standing.behind(unmerged));
         let is_full = writer.active.is_full(self.options.memtable_bytes)
+            || pace::covers_much(writer.active.data_bytes(), &self.options)
             || standing.may_hide_much(last.saturating_sub(begun));
         if is_full && self.background.is_on() {
             let waiting = || self.with_current(|current| current.frozen.len());

@@ -127,7 +127,8 @@ impl Options {
 
     /// How many bytes of new entries are kept in memory before they go to a table: by default a
     /// sixteenth of the memory limit, and at most an eighth of it. While they are written, up to
-    /// three times as much is in memory.
+    /// three times as much is in memory. They also go to a table when they take three segments of
+    /// the log with their separated values ([`Options::segment_bytes`]).
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.memtable_bytes = bytes.max(1);
         self

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::compact;
 use super::debt::Survey;
 use super::version::{Sealed, Segment, Version};
+use crate::lsm::options::Options;
 
 /// Writers begin to wait when files hold more than this percentage of the needed bytes, and more
 /// than this many segments besides; the further beyond, the longer. What merges and collections
@@ -97,6 +98,16 @@ impl Behind {
 /// How long a writer of this weight waits at this price, in microseconds.
 pub(crate) fn delay_us(price: u64, weight: u64) -> u64 {
     (weight.saturating_mul(price) / (1024 * 1000)).min(WAIT_US_MAX)
+}
+
+/// Whether a buffer whose entries take this many bytes, with their separated values, should go to a
+/// table although there is room in it. Until then none of the log that it covers can be removed,
+/// and an opening reads all of that. A table costs some flushes, so the bound is a few segments:
+/// what these take to write is far more, and the log grows in steps of one segment anyway. Where
+/// segments are shorter than a buffer it is the buffer's own.
+pub(crate) fn covers_much(bytes: u64, options: &Options) -> bool {
+    let segments = options.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS);
+    bytes >= segments.max(options.memtable_bytes as u64)
 }
 
 /// What is written but stands in no table yet.

@@ -59,7 +59,7 @@ impl Options {
     /// Opens the store in a directory; with [`Options::create`], makes it if there is none.
     ///
     /// Recovers after a crash. The time that this takes grows with the part of the log that is not
-    /// in tables yet, which [`Options::memtable_bytes`] bounds.
+    /// in tables yet, which [`Options::memtable_bytes`] and [`Options::segment_bytes`] bound.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open already, here or in another process, [`Error::Path`] if

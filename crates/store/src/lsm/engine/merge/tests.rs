@@ -83,3 +83,31 @@ fn what_writers_seal_meanwhile_hides_no_gain() {
     assert!(bytes(&db.inner.current().version) > before);
     assert_eq!(db.range(&space, ..).unwrap().count(), 3000);
 }
+
+/// The files of a store whose few long values are overwritten again and again hold some segments of
+/// garbage, however long that goes on and although their pointers would never fill a buffer; and
+/// an opening reads no more of the log than these.
+#[test]
+fn long_values_that_are_overwritten_leave_their_segments() {
+    const SEGMENT: u64 = 64 << 10;
+    let system = Arc::new(SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() }));
+    let options =
+        Options::new().create(true).segment_bytes(SEGMENT).memtable_bytes(SEGMENT as usize);
+    let options = options.durability(Durability::Eventual).system(system);
+    let db = options.open("/d/store").unwrap();
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    let (mut most, mut most_log) = (0, 0);
+    for round in 0..40_u8 {
+        for key in 0..20_u8 {
+            db.put(&space, &[key], &[round; 8 << 10]).unwrap();
+            let version = Arc::clone(&db.inner.current().version);
+            most = most.max(version.segments().map(Segment::bytes).sum());
+            most_log = most_log.max(version.log().map(Segment::bytes).sum());
+        }
+    }
+    let live = 20 * (8 << 10);
+    assert!(most <= live + 8 * SEGMENT, "{most} bytes for {live}");
+    assert!(most_log <= 4 * SEGMENT, "{most_log} bytes of the log");
+    let read = db.range(&space, ..).unwrap().map(Result::unwrap);
+    assert_eq!(read.filter(|(_, value)| value[..] == [39; 8 << 10]).count(), 20);
+}
