@@ -2,6 +2,7 @@
 //! names are stored in keyspace 0.
 
 use std::path::Path;
+use std::sync::{Arc, PoisonError};
 
 use super::commit::batch::Batch;
 use super::commit::transaction::Transaction;
@@ -30,7 +31,7 @@ impl Db {
         if let Some(found) = self.inner.find(&mut names, name)? {
             return Ok(found);
         }
-        let record = self.create_keyspace(&names, name, options)?;
+        let record = self.create_keyspace(&mut names, name, options)?;
         let keyspace = Keyspace::new(self.inner.catalog.store, name, record);
         names.known.insert(name.to_vec(), keyspace.clone());
         Ok(keyspace)
@@ -102,7 +103,7 @@ impl Db {
     /// Writes a keyspace's record. Its number is above those of all that a reader can see.
     fn create_keyspace(
         &self,
-        names: &Names,
+        names: &mut Names,
         name: &[u8],
         options: KeyspaceOptions,
     ) -> Result<Record> {
@@ -110,14 +111,15 @@ impl Db {
             let (len, max) = (name.len() as u64, NAME_BYTES_MAX as u64);
             return Err(Error::Size { what: "name of a keyspace", len, min: 0, max });
         }
-        let mut id = names.dropped;
-        for entry in Range::new(View::now(&self.inner), CATALOG, &..) {
-            id = id.max(Record::decode(&entry?.1).ok_or_else(|| damaged(self.path()))?.id);
-        }
-        if id >= KEYSPACES_MAX {
+        let highest = match names.highest {
+            Some(highest) => highest,
+            None => self.highest_keyspace()?.max(names.dropped),
+        };
+        names.highest = Some(highest);
+        if highest >= KEYSPACES_MAX {
             return Err(Error::argument("the store has no number left for a keyspace"));
         }
-        let record = Record { id: id + 1, options };
+        let record = Record { id: highest + 1, options };
         let mut batch = Batch::new();
         let key = [&CATALOG.to_be_bytes()[..], name];
         push_op(&mut batch.body, OpKind::Put, key, [&record.encode(), &[]]);
@@ -125,8 +127,30 @@ impl Db {
         if options.user_flags != 0 {
             push_user_flags(&mut batch, name, options.user_flags);
         }
+        // It is not given again if the commit fails: nobody knows then what of it is there.
+        names.highest = Some(record.id);
         self.inner.commit(batch, self.inner.options.durability)?;
         Ok(record)
+    }
+
+    /// The highest number of a keyspace that there is now, or was at a commit with a pin; 0 if none
+    /// is. What was dropped before the store was opened, and no pin sees, is seen by nobody.
+    fn highest_keyspace(&self) -> Result<u32> {
+        // As long as this is held, no pin is set or dropped.
+        let turn = &self.inner.turns.pinning;
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = View::now(&self.inner);
+        let pinned = now.version().pins.values().map(|pinned| pinned.seq);
+        let moments: Vec<u64> = pinned.chain([now.at]).collect();
+        let mut highest = 0;
+        for at in moments {
+            let view = View { current: Arc::clone(&now.current), at };
+            for entry in Range::new(view, CATALOG, &..) {
+                let record = Record::decode(&entry?.1).ok_or_else(|| damaged(self.path()))?;
+                highest = highest.max(record.id);
+            }
+        }
+        Ok(highest)
     }
 }
 

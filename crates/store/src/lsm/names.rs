@@ -19,6 +19,9 @@ pub(super) struct Names {
     /// The highest number of a keyspace that was dropped since the store was opened: snapshots may
     /// still see what was in it.
     pub(super) dropped: u32,
+    /// The highest number that any keyspace has which a reader can see, once it was looked for.
+    /// Only the holder of these names gives numbers, so it is looked for once.
+    pub(super) highest: Option<u32>,
 }
 
 impl Catalog {

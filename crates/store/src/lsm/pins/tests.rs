@@ -157,3 +157,45 @@ fn a_name_that_could_not_be_written_leaves_the_store_usable() {
     assert_ne!(content(&db.read_pin("p").unwrap(), &space), before);
     assert_eq!(db.pins().len(), 1);
 }
+
+/// A pin goes on to see a keyspace that was dropped, so another one must not get its number, also
+/// after the store was opened again: the handles of the two would be the same.
+#[test]
+fn a_keyspace_that_only_a_pin_sees_keeps_its_number() {
+    let disk = disk(5);
+    let (db, space) = open(&disk);
+    db.put(&space, b"key", b"old").unwrap();
+    db.pin("before").unwrap();
+    assert!(db.drop_keyspace("space").unwrap());
+    db.close().unwrap();
+    let options = Options::new().system(Arc::new(disk.clone()));
+    let db = options.open("/d/db").unwrap();
+    let other = db.keyspace("other", Default::default()).unwrap();
+    db.put(&other, b"key", b"new").unwrap();
+    let pinned = db.read_pin("before").unwrap();
+    let space = pinned.find_keyspace("space").unwrap().unwrap();
+    assert_ne!(space.id(), other.id());
+    assert_eq!(pinned.get(&space, b"key").unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!(db.get(&space, b"key").unwrap(), None);
+    assert!(db.put(&space, b"key", b"lost").is_err());
+    assert_eq!(pinned.get(&other, b"key").unwrap(), None);
+    assert_eq!(db.get(&other, b"key").unwrap().as_deref(), Some(&b"new"[..]));
+}
+
+/// Numbers are given without a look at all names: that would be the same work again for each one.
+#[test]
+fn another_keyspace_costs_the_same_however_many_there_are() {
+    let disk = disk(6);
+    let options = Options::new().create(true).durability(Durability::None);
+    let db = options.system(Arc::new(disk)).open("/d/db").unwrap();
+    let make = |number: u32| db.keyspace(number.to_be_bytes(), Default::default()).unwrap();
+    (0..4000).for_each(|number| drop(make(number)));
+    db.flush().unwrap();
+    let looked = || {
+        let read = db.stat().reads;
+        read.cache_hits + read.cache_misses
+    };
+    let before = looked();
+    assert_eq!(make(4000).id(), make(3999).id() + 1);
+    assert!(looked() - before < 10, "{} blocks", looked() - before);
+}
