@@ -23,9 +23,12 @@ mod keys;
 const BYTES_A_BUCKET: usize = BUCKETS_PART as usize * size_of::<usize>();
 /// Right for buffers of up to 2 GiB.
 const BUCKETS: RangeInclusive<usize> = 8..=16 << 20;
-/// With more range tombstones than this the buffer counts as full: each one more makes all of them
-/// be cut anew.
-const TOMBSTONES_MAX: usize = 256;
+/// With more range tombstones than this the buffer counts as full: each look-up goes through their
+/// layers.
+const TOMBSTONES_MAX: usize = 1024;
+/// Two layers become one if they have no more sequence numbers than this. Where many ranges lie
+/// over each other, the pieces of one layer would have as many as the square of their number.
+const LAYER_SEQS_MAX: usize = 4096;
 /// What an entry takes besides key and value.
 pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
@@ -51,9 +54,14 @@ pub(crate) struct Buffer {
     ranges: Mutex<Vec<Tombstone>>,
     /// How many of these there are.
     ranges_len: AtomicU32,
-    /// `ranges`, cut; readers take it.
-    pieces: RwLock<Arc<Pieces>>,
+    /// `ranges`, cut; readers take them.
+    pieces: RwLock<Arc<Layers>>,
 }
+
+/// Range tombstones: what lies over a key is the newest that any of the layers has over it. A layer
+/// is at first one group of the log. The last ones become one when they have come to be as long as
+/// each other, so that each range is cut anew a few times only, and there are few layers.
+type Layers = Vec<Arc<Pieces>>;
 
 impl Buffer {
     /// An empty one, which is full with about `bytes_max` bytes.
@@ -102,6 +110,7 @@ impl Buffer {
     ) -> bool {
         let mut ops = Ops::new(group.body);
         let (mut seq, mut bytes, mut separated) = (group.seq, 0, 0);
+        let mut ranges = Vec::new();
         let mut put = |key: &[u8], seq, kind, value: &[u8]| {
             let hash = filter::hash(key);
             self.keys.put(hash);
@@ -122,40 +131,58 @@ impl Buffer {
                 OpKind::Delete => put(op.key, seq, Kind::Tombstone, &[]),
                 OpKind::DeleteRange => {
                     let (start, end) = (op.key.to_vec(), op.value.to_vec());
-                    self.delete_range(Tombstone { start, end, seq });
+                    ranges.push(Tombstone { start, end, seq });
                 }
             }
             seq += 1;
         }
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if !ranges.is_empty() {
+            self.delete_ranges(ranges);
+        }
         if separated > 0 {
             self.separated.fetch_add(separated as u64, Ordering::Relaxed);
         }
         ops.is_whole() && seq == group.seq + u64::from(group.count)
     }
 
-    fn delete_range(&self, tombstone: Tombstone) {
+    /// Adds those of one group: a reader sees all of them or none.
+    fn delete_ranges(&self, tombstones: Vec<Tombstone>) {
+        let mut last = Arc::new(Pieces::newest(&tombstones));
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        ranges.push(tombstone);
-        self.ranges_len.store(ranges.len() as u32, Ordering::Relaxed);
-        let pieces = Arc::new(Pieces::new(&ranges));
-        *self.pieces.write().unwrap_or_else(PoisonError::into_inner) = pieces;
+        ranges.extend(tombstones);
+        let mut layers = Layers::clone(&self.pieces());
+        while let Some(before) = layers.pop_if(|before| may_join(before, &last)) {
+            last = Arc::new(before.join(&last));
+        }
+        layers.push(last);
+        *self.pieces.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(layers);
+        // Whoever sees that there are some finds them.
+        self.ranges_len.store(ranges.len() as u32, Ordering::Release);
     }
 
-    /// The range tombstones, as they are now.
-    pub(crate) fn pieces(&self) -> Arc<Pieces> {
+    /// The range tombstones, as they are now, in layers.
+    pub(crate) fn pieces(&self) -> Arc<Layers> {
         Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The same, if there are any.
-    pub(crate) fn some_pieces(&self) -> Option<Arc<Pieces>> {
+    pub(crate) fn some_pieces(&self) -> Option<Arc<Layers>> {
         (self.ranges() > 0).then(|| self.pieces())
+    }
+
+    /// The range tombstones, in the order in which they came.
+    pub(crate) fn tombstones(&self) -> Vec<Tombstone> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. If
     /// there are no range tombstones at all, reading threads share nothing that changes.
     pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
-        if self.ranges() == 0 { 0 } else { self.pieces().cover(key, at) }
+        if self.ranges() == 0 {
+            return 0;
+        }
+        self.pieces().iter().map(|pieces| pieces.cover(key, at)).max().unwrap_or(0)
     }
 
     /// Bytes of memory that are held for it.
@@ -175,7 +202,7 @@ impl Buffer {
 
     /// How many range tombstones there are.
     fn ranges(&self) -> usize {
-        self.ranges_len.load(Ordering::Relaxed) as usize
+        self.ranges_len.load(Ordering::Acquire) as usize
     }
 
     /// About how many keys it adds from the full key `from` on and before `to`; negative if more
@@ -225,6 +252,12 @@ impl Buffer {
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
         if self.keys.may_have(hash) { self.points.get(key, hash, at) } else { None }
     }
+}
+
+/// Whether a layer becomes one with the one behind it, which has grown to its length.
+fn may_join(before: &Pieces, behind: &Pieces) -> bool {
+    let (before, behind) = (before.weight(), behind.weight());
+    before <= 2 * behind && before + behind <= LAYER_SEQS_MAX
 }
 
 impl Source for MemIter<'_> {
@@ -383,3 +416,7 @@ impl Source for BufferCursor {
         Some(Entry { key, seq: *seq, kind: *kind, value })
     }
 }
+
+#[cfg(test)]
+#[path = "buffer/tests.rs"]
+mod tests;

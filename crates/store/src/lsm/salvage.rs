@@ -203,7 +203,7 @@ impl Source {
         lost.extend(read.lost);
         let items = read.items;
         let values = read.values;
-        let pieces = Pieces::new(&ranges);
+        let pieces = Pieces::newest(&ranges);
         Ok(Self { tables, items, pieces, values, lost })
     }
 

@@ -1,6 +1,8 @@
 //! Range tombstones: which keys a set of deleted ranges covers, and since when. This module is pure
 //! and knows no file.
 
+use std::collections::BTreeSet;
+
 use super::table::Bounds;
 use super::varint::{self, Reader};
 
@@ -40,29 +42,83 @@ pub(crate) struct Pieces {
 struct Piece {
     start: Vec<u8>,
     end: Vec<u8>,
-    /// The sequence numbers of all tombstones over this piece, the newest first.
+    /// The sequence numbers of the tombstones over this piece that readers need, the newest first.
     seqs: Vec<u64>,
 }
 
 impl Pieces {
+    /// For readers at any sequence number.
     pub(crate) fn new(tombstones: &[Tombstone]) -> Self {
-        let mut cuts: Vec<&[u8]> =
-            tombstones.iter().flat_map(|t| [t.start.as_slice(), t.end.as_slice()]).collect();
+        Self::of_classes(tombstones, |seq| seq)
+    }
+
+    /// For readers that see everything. The work grows with the number of tombstones, however many
+    /// of them lie over each other.
+    pub(crate) fn newest(tombstones: &[Tombstone]) -> Self {
+        Self::of_classes(tombstones, |_| 0)
+    }
+
+    /// For readers that see of each class of sequence numbers all or nothing: over each key the
+    /// newest tombstone of a class stands for the others of it. `class` must not descend.
+    pub(crate) fn of_classes(tombstones: &[Tombstone], class: impl Fn(u64) -> u64) -> Self {
+        let mut cuts: Vec<(&[u8], bool, usize)> = Vec::with_capacity(2 * tombstones.len());
+        let whole = tombstones.iter().enumerate().filter(|(_, t)| t.start < t.end);
+        for (at, tombstone) in whole {
+            cuts.push((&tombstone.start, true, at));
+            cuts.push((&tombstone.end, false, at));
+        }
+        cuts.sort_unstable();
+        // Those over the keys that come next: class, sequence number, and place in the list.
+        let mut over: BTreeSet<(u64, u64, usize)> = BTreeSet::new();
+        let mut pieces = Self::default();
+        let mut start: &[u8] = &[];
+        for (key, begins, at) in cuts {
+            if start < key {
+                pieces.push(start, key, newest_of_classes(&over));
+                start = key;
+            }
+            let seq = tombstones[at].seq;
+            let one = (class(seq), seq, at);
+            if begins {
+                over.insert(one)
+            } else {
+                over.remove(&one)
+            };
+        }
+        pieces
+    }
+
+    /// Both together, for readers that each of the two is for.
+    pub(crate) fn join(&self, other: &Self) -> Self {
+        let all = || self.pieces.iter().chain(&other.pieces);
+        let mut cuts: Vec<&[u8]> = all().flat_map(|piece| [&*piece.start, &*piece.end]).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        let mut seqs: Vec<Vec<u64>> = vec![Vec::new(); cuts.len()];
-        for tombstone in tombstones {
-            let from = cuts.partition_point(|cut| *cut < tombstone.start.as_slice());
-            let to = cuts.partition_point(|cut| *cut < tombstone.end.as_slice());
-            seqs[from..to].iter_mut().for_each(|seqs| seqs.push(tombstone.seq));
-        }
-        let pieces = cuts.windows(2).zip(seqs).filter(|(_, seqs)| !seqs.is_empty());
-        let pieces = pieces.map(|(cuts, mut seqs)| {
+        let (mut here, mut there) = (self.pieces.as_slice(), other.pieces.as_slice());
+        let mut joined = Self::default();
+        for cut in cuts.windows(2) {
+            let mut seqs = [over(&mut here, cut[0]), over(&mut there, cut[0])].concat();
             seqs.sort_unstable_by(|a, b| b.cmp(a));
             seqs.dedup();
-            Piece { start: cuts[0].to_vec(), end: cuts[1].to_vec(), seqs }
-        });
-        Self { pieces: pieces.collect() }
+            joined.push(cut[0], cut[1], seqs);
+        }
+        joined
+    }
+
+    /// Adds a piece behind all others; one that goes on as the last one does makes that longer.
+    fn push(&mut self, start: &[u8], end: &[u8], seqs: Vec<u64>) {
+        if seqs.is_empty() {
+            return;
+        }
+        match self.pieces.last_mut().filter(|last| last.end == start && last.seqs == seqs) {
+            Some(last) => last.end = end.to_vec(),
+            None => self.pieces.push(Piece { start: start.to_vec(), end: end.to_vec(), seqs }),
+        }
+    }
+
+    /// How many sequence numbers all pieces have.
+    pub(crate) fn weight(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.seqs.len()).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -134,6 +190,28 @@ impl Pieces {
     }
 }
 
+/// Of the tombstones that are open, the newest one of each class; the newest first.
+fn newest_of_classes(over: &BTreeSet<(u64, u64, usize)>) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    let mut next = over.last();
+    while let Some(&(class, seq, _)) = next {
+        seqs.push(seq);
+        next = over.range(..(class, 0, 0)).next_back();
+    }
+    seqs
+}
+
+/// The sequence numbers over the keys from a cut on. Pieces that end before it are passed by.
+fn over<'p>(pieces: &mut &'p [Piece], cut: &[u8]) -> &'p [u64] {
+    while let Some((first, behind)) = pieces.split_first() {
+        if first.end.as_slice() > cut {
+            return if first.start.as_slice() <= cut { &first.seqs } else { &[] };
+        }
+        *pieces = behind;
+    }
+    &[]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +246,53 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn pieces_for_some_readers_answer_them_as_all_do() {
+        let mut state = 11_u64;
+        let mut random = |end: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % end
+        };
+        for _ in 0..200 {
+            let mut list: Vec<Tombstone> = Vec::new();
+            for seq in 1..=random(40) {
+                let start = random(20) as u8;
+                list.push(tombstone(&[start], &[start + 1 + random(9) as u8], seq));
+            }
+            let all = Pieces::new(&list);
+            let tens = Pieces::of_classes(&list, |seq| seq / 10);
+            let (even, odd): (Vec<_>, Vec<_>) = list.iter().cloned().partition(|t| t.seq % 2 == 0);
+            let joined = Pieces::new(&even).join(&Pieces::new(&odd));
+            for key in 0..32_u8 {
+                for at in 0..42 {
+                    assert_eq!(joined.cover(&[key], at), all.cover(&[key], at));
+                }
+                for at in [9, 19, 29, 39, 49] {
+                    assert_eq!(tens.cover(&[key], at), all.cover(&[key], at));
+                }
+                let newest = Pieces::newest(&list);
+                assert_eq!(newest.cover(&[key], u64::MAX), all.cover(&[key], u64::MAX));
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_within_each_other_are_no_more_pieces_than_their_ends() {
+        let nested = |n: u32| {
+            let (start, end) = (n.to_be_bytes(), (u32::MAX - n).to_be_bytes());
+            tombstone(&start, &end, u64::from(n) + 1)
+        };
+        let list: Vec<Tombstone> = (0..20_000).map(nested).collect();
+        let pieces = Pieces::newest(&list);
+        assert_eq!(
+            (pieces.pieces.len(), pieces.weight()),
+            (2 * list.len() - 1, 2 * list.len() - 1)
+        );
+        let inwards: Vec<Tombstone> =
+            (0..20_000).map(|n| Tombstone { seq: u64::MAX >> 4, ..nested(n) }).collect();
+        assert_eq!(Pieces::newest(&inwards).pieces.len(), 1, "the same over all of it");
     }
 
     #[test]

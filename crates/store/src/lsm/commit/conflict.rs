@@ -51,7 +51,8 @@ impl Footprint {
         let is_newer = |key: &Vec<u8>| {
             buffer.get(key, filter::hash(key), u64::MAX).is_some_and(|(seq, _, _)| seq > self.at)
         };
-        if self.is_under(&buffer.pieces()) || self.points.iter().any(is_newer) {
+        let is_deleted = || buffer.pieces().iter().any(|pieces| self.is_under(pieces));
+        if is_deleted() || self.points.iter().any(is_newer) {
             return Ok(true);
         }
         let mut cursor = BufferCursor::new(Arc::clone(buffer));

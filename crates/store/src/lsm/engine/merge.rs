@@ -80,7 +80,7 @@ impl Inner {
                 may_share: false,
             };
             let mut source = oldest.buffer.walk();
-            let pieces = oldest.buffer.pieces();
+            let pieces = output.rules.pieces(&oldest.buffer.tombstones());
             let write = || run::write_tables(&output, &mut source, &pieces);
             let tables = within(Work::LSM_FLUSH, &self.directory.path, write)?;
             self.told_tables(Work::LSM_FLUSH, tables.iter());

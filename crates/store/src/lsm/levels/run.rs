@@ -31,6 +31,15 @@ impl Rules {
         (at < self.snapshots.len()).then_some(at)
     }
 
+    /// Tombstones as these readers need them.
+    pub(crate) fn pieces(&self, tombstones: &[Tombstone]) -> Pieces {
+        Pieces::of_classes(tombstones, |seq| match self.first_reader(seq) {
+            Some(reader) => reader as u64,
+            // Later readers may see one of them, and not the next one.
+            None => self.snapshots.len() as u64 + seq,
+        })
+    }
+
     /// Selects the tombstones that some reader needs, from tombstones over the same keys, newest
     /// first.
     fn needed(&self, seqs: &[u64]) -> Vec<u64> {
@@ -265,7 +274,7 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan, moves: Moves<'_>) -> Res
     for table in upper.iter().chain(&lower).filter(|table| table.meta.ranges > 0) {
         tombstones.extend(table.open()?.pieces().within(&[], None, <[u64]>::to_vec));
     }
-    let pieces = Pieces::new(&tombstones);
+    let pieces = output.rules.pieces(&tombstones);
     let write = |span: Span<'_>| {
         let mut merge = Merge::new(sources(plan, &upper, &lower)?);
         write(output, moves, &mut merge, &pieces, span)
@@ -346,7 +355,7 @@ pub(crate) fn hidden(version: &Version, readers: &[u64]) -> Result<Vec<u32>> {
     if tombstones.is_empty() {
         return Ok(Vec::new());
     }
-    let pieces = Pieces::new(&tombstones);
+    let pieces = Pieces::of_classes(&tombstones, |seq| u64::from(seq > oldest));
     let is_hidden = |meta: &TableMeta| pieces.hide(&meta.bounds, meta.seqs.1, oldest);
     let tables = version.tables().map(|(_, table)| &table.meta);
     Ok(tables.filter(|meta| is_hidden(meta)).map(|meta| meta.number).collect())

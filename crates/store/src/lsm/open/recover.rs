@@ -403,7 +403,8 @@ impl<'o> Recovery<'o> {
             number: &|| next_file.fetch_add(1, Ordering::Relaxed),
             may_share: false,
         };
-        let tables = run::write_tables(&output, &mut buffer.walk(), &buffer.pieces())?;
+        let pieces = output.rules.pieces(&buffer.tombstones());
+        let tables = run::write_tables(&output, &mut buffer.walk(), &pieces)?;
         self.next_file = next_file.load(Ordering::Relaxed);
         self.edits.extend(tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta }));
         self.edits.push(Edit::Flushed { seq: last_seq });

@@ -82,9 +82,11 @@ struct Covers {
 
 impl Covers {
     fn new(view: &View) -> Result<Self> {
-        let pieces = view.current.buffers().filter_map(|buffer| buffer.some_pieces());
+        let layers = view.current.buffers().filter_map(|buffer| buffer.some_pieces());
+        let mut buffers = Vec::new();
+        layers.for_each(|layers| buffers.extend(layers.iter().cloned()));
         let tables = view.version().ranged().iter().map(|table| table.open());
-        Ok(Self { buffers: pieces.collect(), tables: tables.collect::<Result<_>>()? })
+        Ok(Self { buffers, tables: tables.collect::<Result<_>>()? })
     }
 
     /// Whether one over a key is newer than an entry of it.

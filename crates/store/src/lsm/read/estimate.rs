@@ -18,7 +18,9 @@ pub(crate) fn keys(view: &View, from: &[u8], to: &[u8]) -> Result<u64> {
     let (mut sum, mut deleted) = (0.0, Vec::new());
     for buffer in current.buffers() {
         sum += buffer.estimate(from, to) as f64;
-        deleted.extend(buffer.pieces().within(from, Some(to), newest));
+        for pieces in buffer.pieces().iter() {
+            deleted.extend(pieces.within(from, Some(to), newest));
+        }
     }
     let inside = |table: &&TableFile| {
         let bounds = &table.meta.bounds;
@@ -51,7 +53,7 @@ fn keys_of(table: &TableFile, from: &[u8], to: &[u8], deleted: &[Tombstone]) -> 
     };
     let mut entries = between(from, to)?;
     let newer: Vec<Tombstone> = deleted.iter().filter(|t| t.seq > meta.seqs.1).cloned().collect();
-    for piece in Pieces::new(&newer).within(from, Some(to), newest) {
+    for piece in Pieces::newest(&newer).within(from, Some(to), newest) {
         if meta.bounds.first < piece.end && !meta.bounds.is_before(&piece.start) {
             entries -= between(&piece.start, &piece.end)?;
         }

@@ -179,7 +179,9 @@ fn deleted_ranges(view: &View, after: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let owned = |(from, to): (&[u8], &[u8])| (from.to_vec(), to.to_vec());
     let mut ranges = Vec::new();
     for buffer in view.current.buffers() {
-        ranges.extend(buffer.pieces().newer(after, view.at).map(owned));
+        for pieces in buffer.pieces().iter() {
+            ranges.extend(pieces.newer(after, view.at).map(owned));
+        }
     }
     let tables = view.version().tables().map(|(_, table)| table);
     for table in tables.filter(|table| table.meta.ranges > 0 && table.meta.seqs.1 > after) {

@@ -40,7 +40,7 @@ fn every_reader_sees_what_it_saw() {
             .iter()
             .map(|&seq| Tombstone { start: b"a".to_vec(), end: b"z".to_vec(), seq })
             .collect();
-        let pieces = Pieces::new(&list);
+        let pieces = rules.pieces(&list);
         let mut sieve = Sieve { rules: &rules, pieces: &pieces, key: None, reader: None };
         let mut kept = versions.clone();
         kept.retain(|&(seq, kind)| sieve.judge(entry(seq, kind)) != Fate::Dropped);
