@@ -6,18 +6,18 @@
 //! sixteen numbers, the root that the next tree gets, and in a store in which checksums of rows
 //! were ever on what it says about them.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use hedgerow::tree::AnyTxn as Body;
 use hedgerow::tree::{ReadTxn, Savepoint, Snapshot, Store, Table, TableOptions, WriteTxn};
-use hedgerow::{Durability, Error, FileKind, on_txn};
+use hedgerow::{Durability, Error, on_txn};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::meta::{META, META_KEY, Meta, SCHEMA, load_meta};
+use crate::opening::{Mode, open_store};
 use crate::order::index_options;
 use crate::rested::Rested;
 use crate::sums::{Kind, Setting, Sums};
@@ -31,14 +31,6 @@ const BESIDE: &str = "sqlite/beside";
 const SCHEMA_VERSION: usize = 1;
 /// Beyond SQLite's numbers: what `PRAGMA row_checksum` says (`HG_ROW_CHECKSUM` in `sums.c`).
 const ROW_CHECKSUM: usize = 16;
-
-/// What is asked for: an existing store, or a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    ReadOnly,
-    Write,
-    Create,
-}
 
 /// Runs an expression on the transaction; an error if there is none.
 macro_rules! on_body {
@@ -136,48 +128,14 @@ pub(crate) fn any_table<S: Snapshot>(txn: &S, root: u32) -> Answer<Table> {
     found.map_err(|e| code_of(&e))
 }
 
-/// What a file is, so far as the choice of an engine goes: nothing yet, a store, something else.
-pub(crate) fn kind_of(path: &Path) -> Option<FileKind> {
-    hedgerow::identify(path).ok().flatten()
-}
-
-/// Opens a store. All connections of a process share it, those that only read and those that
-/// write, in whatever order they come: so it is opened for writing wherever that is possible, and C
-/// lets no connection write that may not.
-fn open_store(path: &Path, mode: Mode) -> hedgerow::Result<Store> {
-    let builder = Store::builder().file_mode(0o644);
-    #[cfg(test)]
-    let builder = crate::power::on_disk(builder);
-    // The program may have opened the store by itself, in its own way.
-    match mode {
-        Mode::ReadOnly => {
-            builder.open_shared(path).or_else(|_| builder.read_only(true).open_shared(path))
-        }
-        Mode::Write => builder.open_shared(path),
-        Mode::Create => match path.exists() {
-            true => builder.open_shared(path).or_else(|_| builder.open_or_create(path)),
-            false => builder.open_or_create(path),
-        },
-    }
-}
-
-/// Whether this process may write to a file.
-fn is_writable(path: &Path) -> bool {
-    File::options().append(true).open(path).is_ok()
-}
-
 impl Conn {
     /// Opens a store.
     ///
     /// # Errors
-    /// `SQLITE_CANTOPEN` also if it is to be written to and only may be read.
+    /// Those of [`open_store`].
     pub(crate) fn open(path: &Path, mode: Mode) -> Answer<Self> {
-        let store = open_store(path, mode).map_err(|error| match error {
-            Error::Locked { .. } if !is_writable(path) => sys::SQLITE_CANTOPEN,
-            error => code_of(&error),
-        })?;
         Ok(Self {
-            store,
+            store: open_store(path, mode)?,
             body: Body::None,
             readers: Readers::default(),
             trees: Trees::default(),

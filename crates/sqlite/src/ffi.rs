@@ -13,8 +13,9 @@ use libsqlite3_sys as sys;
 
 use crate::check;
 use crate::code::{Answer, code_of};
-use crate::conn::{Conn, Mode, kind_of};
+use crate::conn::Conn;
 use crate::cursor::{CHECK_FAILS, Position, Row, Step, Way};
+use crate::opening::{Mode, kind_of};
 use crate::order::{self, Probe};
 use crate::renew;
 use crate::rowid::key_of;
@@ -80,7 +81,7 @@ pub(crate) unsafe extern "C" fn hg_kind(name: *const c_char) -> c_int {
     }
 }
 
-/// Opens a store: `mode` 0 for reading only, 1 for writing, 2 creating it if there is none.
+/// Opens a store.
 ///
 /// # Safety
 /// `name` is a string, and `conn` is where the connection goes.
@@ -90,15 +91,10 @@ pub(crate) unsafe extern "C" fn hg_open(
     mode: c_int,
     conn: *mut *mut Conn,
 ) -> c_int {
-    let mode = match mode {
-        0 => Mode::ReadOnly,
-        1 => Mode::Write,
-        _ => Mode::Create,
-    };
     call(|| {
         // SAFETY: as the caller says.
         let (path, to) = unsafe { (path(name), at(conn)) };
-        *to = Box::into_raw(Box::new(Conn::open(path, mode)?));
+        *to = Box::into_raw(Box::new(Conn::open(path, Mode::of(mode))?));
         Ok(())
     })
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `build.rs`, `cut.rs` | where SQLite's source is cut |
 //! | `src/c` | which b-tree a call is for; SQLite's structures; copies between both kinds |
-//! | `conn` | a connection: transactions, savepoints, trees |
+//! | `conn`, `opening` | a connection: transactions, savepoints, trees; how its store is opened |
 //! | `cursor`, `rested`, `rowid` | places in a tree; those that no statement uses; keys of rows |
 //! | `order` | the order of index entries, which SQLite's functions decide |
 //! | `sums`, `renew` | checksums of rows; `VACUUM`, which gives them to all |
@@ -27,6 +27,7 @@ mod conn;
 mod cursor;
 mod ffi;
 mod meta;
+mod opening;
 mod order;
 mod plain;
 #[cfg(test)]

@@ -489,17 +489,33 @@ static int hgRenewRows(Btree *p){
   return rc;
 }
 
-/* VACUUM INTO: SQLite copies row by row, and a store that it makes for this has the same setting. */
-static int hgVacuumInto(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pOut){
-  Btree *p = db->aDb[iDb].pBt;
+/* What a store says about checksums of rows. */
+static int hgReadKind(Btree *p, u32 *pKind){
   int isOurs = p->inTrans==TRANS_NONE;
   int rc = sqlite3BtreeBeginTrans(p, 0, 0);
   if( rc==SQLITE_OK ){
-    hgVacuumKind = hgKind(p);
+    *pKind = hgKind(p);
     if( isOurs ) rc = sqlite3BtreeCommit(p);
   }
-  if( rc==SQLITE_OK ) rc = native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
-  hgVacuumKind = 0;
+  return rc;
+}
+
+/* VACUUM INTO: SQLite copies row by row. A store that it makes for this has the setting of the store
+** that is copied, and one that is there is refused: SQLite asks the length of the file that its
+** pager has open, which for a store is none. */
+static int hgVacuumInto(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pOut){
+  Btree *p = db->aDb[iDb].pBt;
+  HgVacuum *pOuter = hgVacuum;
+  HgVacuum vacuum = {db, 0, 0};
+  int rc = p && isStore(p) ? hgReadKind(p, &vacuum.kind) : SQLITE_OK;
+  if( rc!=SQLITE_OK ) return rc;
+  hgVacuum = &vacuum;
+  rc = native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  hgVacuum = pOuter;
+  if( rc!=SQLITE_OK && vacuum.isThere ){
+    rc = SQLITE_ERROR;
+    sqlite3SetString(pzErrMsg, db, "output file already exists");
+  }
   return rc;
 }
 
@@ -537,7 +553,7 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
 ){
   Btree *p = db->aDb[iDb].pBt;
   int rc;
-  if( p && isStore(p) && pOut ) return hgVacuumInto(pzErrMsg, db, iDb, pOut);
+  if( pOut ) return hgVacuumInto(pzErrMsg, db, iDb, pOut);
   if( p==0 || !isStore(p) ) return native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
   if( !db->autoCommit ){
     sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");

@@ -80,8 +80,35 @@ static void hgFree(HgBtree *p){
   sqlite3_free(p);
 }
 
-/* While a store is copied by VACUUM INTO: what its copy says about checksums of rows. */
-static __thread u32 hgVacuumKind;
+/* A VACUUM INTO that goes on. */
+typedef struct HgVacuum HgVacuum;
+struct HgVacuum {
+  sqlite3 *db;             /* the connection; null as soon as it opens what is written to */
+  u32 kind;                /* what that, if it is a store, says about checksums of rows */
+  int isThere;             /* there was something in it */
+};
+
+/* That of this thread. */
+static __thread HgVacuum *hgVacuum;
+
+/* Opens the store that VACUUM INTO writes to, which must not be there. */
+static int hgOpenTarget(HgVacuum *pVacuum, const char *zPath, HgConn **ppConn){
+  int rc = hg_kind(zPath)==0 ? hg_open(zPath, 3, ppConn) : SQLITE_CANTOPEN;
+  if( rc==SQLITE_OK ) hg_want_sums(*ppConn, pVacuum->kind);
+  else pVacuum->isThere = hg_kind(zPath)!=0;
+  return rc;
+}
+
+/* Opens the store of a connection; *pMode becomes 0 where it may only be read. */
+static int hgOpenStore(const char *zPath, int *pMode, HgConn **ppConn){
+  int rc = hg_open(zPath, *pMode, ppConn);
+  if( rc==SQLITE_CANTOPEN && *pMode!=0 && hg_open(zPath, 0, ppConn)==SQLITE_OK ){
+    /* As SQLite does where it may not write. */
+    *pMode = 0;
+    rc = SQLITE_OK;
+  }
+  return rc;
+}
 
 /* Notes what is answered about the file of a store that was just opened. */
 static void hgNoteFile(HgBtree *p){
@@ -93,14 +120,15 @@ static void hgNoteFile(HgBtree *p){
   p->file.powersafe = sqlite3_uri_boolean(p->filename, "psow", SQLITE_POWERSAFE_OVERWRITE);
 }
 
-/* Opens a store. */
+/* Opens a store, for VACUUM INTO if that is given. */
 static int hgOpen(
   sqlite3_vfs *pVfs,
   const char *zFilename,
   const char *zPath,
   sqlite3 *db,
   Btree **ppBtree,
-  int vfsFlags
+  int vfsFlags,
+  HgVacuum *pVacuum
 ){
   int rc;
   int mode;
@@ -112,15 +140,9 @@ static int hgOpen(
   p->shared.btsFlags = BTS_STORE | BTS_PAGESIZE_FIXED;
   p->shared.nRef = 1;
   mode = (vfsFlags & SQLITE_OPEN_READWRITE)==0 ? 0 : (vfsFlags & SQLITE_OPEN_CREATE)!=0 ? 2 : 1;
-  rc = hg_open(zPath, mode, &p->conn);
-  if( rc==SQLITE_CANTOPEN && mode!=0 ){
-    /* As SQLite does where it may not write. */
-    mode = 0;
-    if( hg_open(zPath, mode, &p->conn)==SQLITE_OK ) rc = SQLITE_OK;
-  }
+  rc = pVacuum ? hgOpenTarget(pVacuum, zPath, &p->conn) : hgOpenStore(zPath, &mode, &p->conn);
   if( rc==SQLITE_OK ){
     if( mode==0 ) p->shared.btsFlags |= BTS_READ_ONLY;
-    hg_want_sums(p->conn, hgVacuumKind);
     p->shared.pageSize = p->shared.usableSize = hg_page_size(p->conn);
     p->filename = hgFilename(zFilename, zPath);
     if( p->filename==0 ) rc = SQLITE_NOMEM_BKPT;
@@ -149,6 +171,8 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   int flags,
   int vfsFlags
 ){
+  HgVacuum *pVacuum = hgVacuum && hgVacuum->db==db ? hgVacuum : 0;
+  if( pVacuum ) pVacuum->db = 0;
   if( hgMayBeStore(pVfs, zFilename, flags, vfsFlags) ){
     int n = pVfs->mxPathname + 1;
     char *zPath = sqlite3MallocZero(n);
@@ -160,7 +184,7 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
                                                                        : SQLITE_OK;
     if( rc==SQLITE_OK ) rc = hgChoose(pVfs, zFilename, zPath, vfsFlags, &isAStore);
     if( rc==SQLITE_OK && isAStore ){
-      rc = hgOpen(pVfs, zFilename, zPath, db, ppBtree, vfsFlags);
+      rc = hgOpen(pVfs, zFilename, zPath, db, ppBtree, vfsFlags, pVacuum);
     }
     sqlite3_free(zPath);
     if( rc!=SQLITE_OK || isAStore ){

@@ -16,7 +16,7 @@ static int hgChangeEngine(sqlite3 *db, Db *pDb, int engine, char **pzErr){
                              "copy with another one");
     return SQLITE_ERROR;
   }
-  rc = hgOpen(db->pVfs, zFile, zFile, db, &pNew, flags);
+  rc = hgOpen(db->pVfs, zFile, zFile, db, &pNew, flags, 0);
   if( rc!=SQLITE_OK ){
     *pzErr = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
     return rc;

@@ -13,7 +13,8 @@ use libsqlite3_sys as sys;
 
 use super::plan::best_index;
 use super::{Declaration, Outcome, Plain, Problem, Scan, Value};
-use crate::conn::{Body, Conn, Mode};
+use crate::conn::{Body, Conn};
+use crate::opening::Mode;
 
 #[expect(improper_ctypes, reason = "only this library looks at what the pointer leads to")]
 unsafe extern "C" {

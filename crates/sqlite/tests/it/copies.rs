@@ -1,5 +1,7 @@
 //! Copies between stores and files of SQLite's, both ways.
 
+use std::path::Path;
+
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
@@ -41,6 +43,57 @@ fn vacuum_into_goes_both_ways() {
             db.execute_batch(&sql).unwrap();
             assert_eq!(questions(&db), questions(&open(&path, to)), "{from} to {to}");
             assert!(db.execute_batch(&sql).is_err(), "it exists already");
+        }
+    }
+}
+
+/// What is in files that `VACUUM INTO` must not write to.
+const TARGETS: [&str; 4] = [
+    "create table other(y); insert into other values('precious')",
+    "create table t(a); insert into t values('precious')",
+    "create view other as select 'precious' as y",
+    "create table gone(a); drop table gone",
+];
+
+/// Asserts that a file that is there, and what is in it, stays as it is.
+fn assert_refused(db: &Connection, path: &Path, engine: &str) {
+    let look = "select name from sqlite_schema; pragma user_version; pragma integrity_check;
+        select * from other; select * from t";
+    let before = transcript(&open(path, engine), look);
+    for name in [
+        path.display().to_string(),
+        format!("file:{}?engine=hedgerow", path.display()),
+        format!("file:{}?mode=ro", path.display()),
+    ] {
+        let said = transcript(db, &format!("vacuum into '{name}'"));
+        assert_eq!(said[0], "error: output file already exists", "{engine} {name}");
+    }
+    assert_eq!(transcript(&open(path, engine), look), before);
+}
+
+#[test]
+fn vacuum_into_writes_to_nothing_that_is_there() {
+    for from in ENGINES {
+        for to in ENGINES {
+            let pair = Pair::new();
+            let db = filled(&pair, from);
+            for (i, content) in TARGETS.iter().enumerate() {
+                let path = pair.path(&format!("target{i}.db"));
+                let target = open(&path, to);
+                target.execute_batch(&format!("{content}; pragma user_version=99")).unwrap();
+                assert_refused(&db, &path, to);
+                drop(target);
+                assert_refused(&db, &path, to);
+            }
+            let own = pair.path(&format!("{from}.db"));
+            assert_refused(&db, &own, from);
+            // An empty file is as good as none, and the connection opens others as before.
+            let empty = pair.path("empty.db");
+            std::fs::write(&empty, "").unwrap();
+            let name = format!("file:{}?engine={to}", empty.display());
+            db.execute_batch(&format!("vacuum into '{name}'; attach '{name}' as copy")).unwrap();
+            assert_eq!(transcript(&db, "select count(*) from copy.t")[0], "2001");
+            assert_eq!(questions(&open(&empty, to)), questions(&pair.open(from)));
         }
     }
 }
