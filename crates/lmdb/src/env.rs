@@ -519,7 +519,7 @@ fn open_store(data: &Path, flags: u32, mode: u32) -> Result<Store> {
     // Each commit says itself how durable it is; making a store flushes nothing, as in LMDB.
     let builder = Store::builder()
         .durability(Durability::None)
-        .file_mode(mode)
+        .lock_file_mode(mode)
         .writable_map(flags & MDB_WRITEMAP != 0)
         .verify_values_up_to(VERIFIED_MAX);
     if flags & MDB_RDONLY == 0 {

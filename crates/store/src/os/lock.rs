@@ -48,6 +48,7 @@ use crate::sync::{Mutex, now};
 mod file;
 pub(super) mod memory;
 pub(super) mod process;
+mod rights;
 mod slots;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ pub(crate) use map::Words;
 pub(crate) use map::{lend, prefer_large_pages};
 pub(crate) use mapped::{Bytes, Mapped};
 pub(crate) use memory::{memory, open_files_max};
-pub use system::{Open, System};
+pub use system::{Open, Rights, System};
 pub use unix::RealSystem;
 
 /// Whether a file cannot be opened because too many are.

@@ -16,7 +16,12 @@ pub trait System: Send + Sync {
     /// bits of a new file.
     fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>>;
     /// Opens or makes the lock file beside it and joins the processes that share it.
-    fn open_lock(&self, path: &Path, read_only: bool, mode: u32) -> io::Result<Arc<SharedLock>>;
+    fn open_lock(
+        &self,
+        path: &Path,
+        read_only: bool,
+        rights: Rights<'_>,
+    ) -> io::Result<Arc<SharedLock>>;
     /// Removes the lock file, whose users go on with it, if `is_gone` says that their data file is
     /// no longer there; nobody opens it meanwhile. False if it stays.
     fn discard_lock(&self, path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
@@ -61,6 +66,16 @@ pub trait System: Send + Sync {
     fn now(&self) -> SystemTime {
         SystemTime::now()
     }
+}
+
+/// Who may do what with a lock file that is made.
+#[derive(Clone, Copy)]
+pub enum Rights<'f> {
+    /// Permission bits, less what the process' mask takes.
+    Mode(u32),
+    /// Those who may with this data file. A lock file that is there gets the rights that it lacks,
+    /// if this process may give them.
+    Like(&'f dyn DataFile),
 }
 
 /// How to open a data file.

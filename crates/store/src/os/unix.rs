@@ -13,7 +13,7 @@ use rustix::fs::{self, Mode, OFlags};
 use super::file::DataFile;
 use super::lock::SharedLock;
 use super::lock::process::Token;
-use super::system::{Open, System};
+use super::system::{Open, Rights, System};
 use super::{aio, lock};
 
 pub(super) mod bytes;
@@ -41,8 +41,13 @@ impl System for RealSystem {
         Ok(Arc::new(RealFile::new(file)))
     }
 
-    fn open_lock(&self, path: &Path, read_only: bool, mode: u32) -> io::Result<Arc<SharedLock>> {
-        Ok(Arc::new(lock::open(path, read_only, mode)?))
+    fn open_lock(
+        &self,
+        path: &Path,
+        read_only: bool,
+        rights: Rights<'_>,
+    ) -> io::Result<Arc<SharedLock>> {
+        Ok(Arc::new(lock::open(path, read_only, rights)?))
     }
 
     fn discard_lock(&self, path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {

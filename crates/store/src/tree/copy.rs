@@ -157,14 +157,14 @@ impl Target {
         let paths = options.paths(path);
         options.check_place(&paths)?;
         let system = options.system_in_use();
-        if system.open_data(&paths.data, Open::Read, options.file_mode).is_ok() {
+        if system.open_data(&paths.data, Open::Read, options.file_mode.bits).is_ok() {
             return Err(exists(&paths));
         }
         let secret: String = store_id(&*system).iter().map(|byte| format!("{byte:02x}")).collect();
         let mut name = paths.data.clone().into_os_string();
         name.push(format!(".{secret}.part"));
         let temporary = PathBuf::from(name);
-        let file = system.open_data(&temporary, Open::Create, options.file_mode);
+        let file = system.open_data(&temporary, Open::Create, options.file_mode.bits);
         let file = file.map_err(|e| Error::io("create", &temporary, e))?;
         // Never mapped: it is written and forgotten.
         let page_size = source.page_size() as u32;

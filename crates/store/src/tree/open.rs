@@ -20,7 +20,7 @@ use super::{Builder, Store};
 use crate::Durability;
 use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::observe::{Done, Work, tell, within};
-use crate::os::{Access, DataFile, Open, RealSystem, SharedLock, System};
+use crate::os::{Access, DataFile, Open, RealSystem, Rights, SharedLock, System};
 use crate::sync::locked;
 use crate::{Error, Result};
 
@@ -185,9 +185,20 @@ impl Builder {
         }
     }
 
-    fn lock(&self, system: &dyn System, paths: &Paths) -> Result<Arc<SharedLock>> {
+    /// Opens the lock file. If it has to be made, those may open it who may open the data file, if
+    /// that is there.
+    fn lock(
+        &self,
+        system: &dyn System,
+        paths: &Paths,
+        file: Option<&dyn DataFile>,
+    ) -> Result<Arc<SharedLock>> {
         let (path, doing) = (&paths.lock, "open the lock file");
-        system.open_lock(path, self.read_only, self.file_mode).map_err(|e| match e.kind() {
+        let rights = match (file, self.file_mode.is_of_each_lock) {
+            (Some(file), false) => Rights::Like(file),
+            _ => Rights::Mode(self.file_mode.bits),
+        };
+        system.open_lock(path, self.read_only, rights).map_err(|e| match e.kind() {
             ErrorKind::ResourceBusy => Error::Locked { path: path.clone(), reason: e.to_string() },
             // The file itself would be made.
             ErrorKind::NotFound => {
@@ -201,15 +212,15 @@ impl Builder {
     fn create_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
         self.check_place(paths)?;
-        match system.open_data(&paths.data, Open::Read, self.file_mode) {
+        let vacant = match system.open_data(&paths.data, Open::Read, self.file_mode.bits) {
             Ok(file) if !self.is_vacant(&*file, &paths.data) => return Err(exists(paths)),
-            Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Ok(file) => Some(file),
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io("create", &paths.data, e)),
-        }
+        };
         // Locked first: a process that finds the data file then waits until it is complete.
-        let lock = self.lock_new(&*system, paths)?;
-        let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
+        let lock = self.lock_new(&*system, paths, vacant.as_deref())?;
+        let file = match system.open_data(&paths.data, Open::Create, self.file_mode.bits) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.take_empty(&*system, paths)?,
             Err(e) => return Err(Error::io("create", &paths.data, e)),
@@ -238,11 +249,16 @@ impl Builder {
 
     /// Locks the place of a new store. Others may have the store open that was there before, whose
     /// file was removed meanwhile: they keep their lock file, which loses its name.
-    fn lock_new(&self, system: &dyn System, paths: &Paths) -> Result<Arc<SharedLock>> {
-        let find = || system.open_data(&paths.data, Open::Read, self.file_mode);
+    fn lock_new(
+        &self,
+        system: &dyn System,
+        paths: &Paths,
+        vacant: Option<&dyn DataFile>,
+    ) -> Result<Arc<SharedLock>> {
+        let find = || system.open_data(&paths.data, Open::Read, self.file_mode.bits);
         let is_gone = || matches!(find(), Err(e) if e.kind() == ErrorKind::NotFound);
         for _ in 0..LOCK_TRIES {
-            let lock = self.lock(system, paths)?;
+            let lock = self.lock(system, paths, vacant)?;
             if lock.is_first() {
                 return Ok(lock);
             }
@@ -278,7 +294,7 @@ impl Builder {
 
     /// An empty file that was made for the store in advance.
     fn take_empty(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn DataFile>> {
-        match system.open_data(&paths.data, Open::Write, self.file_mode) {
+        match system.open_data(&paths.data, Open::Write, self.file_mode.bits) {
             Ok(file) if self.is_vacant(&*file, &paths.data) => Ok(file),
             Ok(_) => Err(exists(paths)),
             Err(e) => Err(Error::io("open", &paths.data, e)),
@@ -298,7 +314,7 @@ impl Builder {
     fn open_files(&self, paths: &Paths, progress: &mut dyn FnMut(u64, u64)) -> Result<Inner> {
         let system = self.system_in_use();
         let how = if self.read_only { Open::Read } else { Open::Write };
-        let file = match system.open_data(&paths.data, how, self.file_mode) {
+        let file = match system.open_data(&paths.data, how, self.file_mode.bits) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let is_lsm = self.system.is_none() && paths.data.parent().is_some_and(is_lsm);
@@ -321,7 +337,7 @@ impl Builder {
         {
             return Err(error);
         }
-        let lock = self.lock(&*system, paths)?;
+        let lock = self.lock(&*system, paths, Some(&*file))?;
         self.start(paths, file, lock, DIRTY, progress)
     }
 

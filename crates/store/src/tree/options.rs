@@ -183,13 +183,21 @@ pub struct Builder {
     pub(crate) max_size: Option<u64>,
     pub(crate) read_only: bool,
     pub(crate) write_budget: usize,
-    pub(crate) file_mode: u32,
+    pub(crate) file_mode: FileMode,
     pub(crate) always_check: bool,
     pub(crate) verified_max: u64,
     pub(crate) map: bool,
     pub(crate) log_size: Option<u64>,
     pub(crate) writable_map: bool,
     pub(crate) system: Option<SystemHandle>,
+}
+
+/// The permission bits of files that are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileMode {
+    pub(crate) bits: u32,
+    /// Also those of a lock file that is made beside a data file that is there.
+    pub(crate) is_of_each_lock: bool,
 }
 
 /// The number of pages of a maximum size; 0 is none.
@@ -223,7 +231,7 @@ impl Builder {
             max_size: None,
             read_only: false,
             write_budget: 256 << 20,
-            file_mode: 0o600,
+            file_mode: FileMode { bits: 0o600, is_of_each_lock: false },
             always_check: false,
             verified_max: u64::MAX,
             map: true,
@@ -273,9 +281,20 @@ impl Builder {
         self
     }
 
-    /// The permission bits of new files.
+    /// The permission bits of a store that is created, less what the process' mask takes: of its
+    /// data file and its lock file. A lock file that is made later, beside a data file that is
+    /// there, gets the permissions of that one, whatever the mask says, and if root makes it the
+    /// owner and the group, too; so all who may open the one may open the other.
     pub fn file_mode(mut self, mode: u32) -> Self {
-        self.file_mode = mode;
+        self.file_mode = FileMode { bits: mode, is_of_each_lock: false };
+        self
+    }
+
+    /// A lock file that is made has the permission bits of [`Builder::file_mode`] also beside a
+    /// data file that is there.
+    #[doc(hidden)]
+    pub fn lock_file_mode(mut self, mode: u32) -> Self {
+        self.file_mode = FileMode { bits: mode, is_of_each_lock: true };
         self
     }
 

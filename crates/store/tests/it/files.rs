@@ -517,31 +517,6 @@ fn no_store_is_made_among_the_files_of_another_engine() {
     assert!(error.contains("a store of the engine lsm"), "{error}");
 }
 
-#[test]
-fn new_files_are_private_and_follow_no_links() {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-    let scratch = Scratch::new();
-    filled(&scratch);
-    let mode =
-        |name: &str| fs::metadata(scratch.beside(name)).unwrap().permissions().mode() & 0o777;
-    let copy = hedgerow::tree::CopyOptions::default();
-    scratch.store.copy_to(scratch.beside("copy"), copy, &mut |_, _| {}).unwrap();
-    let interrupt = scratch.store.interrupt();
-    Store::salvage(scratch.path(), scratch.beside("new"), &interrupt, &mut |_, _| {}).unwrap();
-    for name in ["store", "store-lock", "copy", "new"] {
-        assert_eq!(mode(name), 0o600, "{name}");
-    }
-    drop(Store::builder().file_mode(0o640).create(scratch.beside("shared")).unwrap());
-    assert_eq!((mode("shared"), mode("shared-lock")), (0o640, 0o640));
-    let victim = scratch.beside("victim");
-    for link in ["a", "b-lock"] {
-        symlink(&victim, scratch.beside(link)).unwrap();
-    }
-    assert!(Store::create(scratch.beside("a")).is_err(), "a link in the place of the data file");
-    assert!(Store::create(scratch.beside("b")).is_err(), "a link in the place of the lock file");
-    assert!(!victim.exists());
-}
-
 /// The background thread waits for the writer's turn, and this one for that thread: neither may
 /// wait for the other.
 #[test]

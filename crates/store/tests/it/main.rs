@@ -34,6 +34,7 @@ mod orders;
 mod processes;
 mod ranges;
 mod recovery;
+mod rights;
 mod savepoints;
 #[cfg(shuttle)]
 mod schedules;

@@ -13,12 +13,13 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{OFlags, ftruncate};
 
+use super::super::system::Rights;
 use super::super::unix::{bytes, calls};
 use super::memory::{
     FIXED_LEN, FULL_LEN, Fixed, Memory, ONLY_READS, PROCESSES, Process, Reader, SLOTS_MAX,
 };
 use super::process::{self, Care, Identity, Token};
-use super::{Backing, SharedLock};
+use super::{Backing, SharedLock, rights};
 use crate::identify::LOCK as MAGIC;
 use crate::sync::Mutex;
 
@@ -49,11 +50,14 @@ const ALIVE: u64 = 1 << 30;
 ///
 /// A read-only opener that may not write or make the file is a [`guest`], and so is one that finds
 /// guests there.
-pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<SharedLock> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+pub(in super::super) fn open(
+    path: &Path,
+    read_only: bool,
+    rights: Rights<'_>,
+) -> io::Result<SharedLock> {
     let mut tries = 0;
     let file = loop {
-        let file = match calls::open_regular(path, flags, mode) {
+        let file = match rights::open_or_make(path, rights) {
             Err(error) if read_only && is_denied(&error) => return guest(path),
             other => other?,
         };
@@ -84,6 +88,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     } else {
         // The file may be a copy, with holes.
         calls::fill_holes(&file, calls::file_len(&file)?)?;
+        rights::widen(&file, rights);
     }
     bytes::share(&file, LMDB)?;
     let memory = Memory::of_file(file.as_fd())?;

@@ -7,10 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::super::children;
+use super::super::system::Rights;
 use super::*;
 
 mod fork;
 
+const PRIVATE: Rights<'_> = Rights::Mode(0o600);
 const TRY: Option<Duration> = Some(Duration::ZERO);
 /// Tells a child what to do, see [`child`].
 const ROLE: &str = "HEDGEROW_TEST_LOCK_ROLE";
@@ -23,7 +25,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn opened(path: &Path) -> SharedLock {
-    let lock = open(path, false, 0o600).unwrap();
+    let lock = open(path, false, PRIVATE).unwrap();
     lock.publish_opened();
     lock
 }
@@ -58,7 +60,7 @@ fn child() {
         println!("ready");
         std::io::stdout().flush().unwrap();
     };
-    let lock = open(&path, false, 0o600).unwrap();
+    let lock = open(&path, false, PRIVATE).unwrap();
     match role.as_str() {
         "die while opening" => assert!(lock.is_first()),
         "write" => assert!(lock.lock_writer(None).unwrap()),
@@ -101,11 +103,11 @@ fn child() {
 #[test]
 fn two_openers_in_one_process_are_two() {
     let (_folder, path) = folder();
-    let first = open(&path, false, 0o600).unwrap();
+    let first = open(&path, false, PRIVATE).unwrap();
     assert!(first.is_first());
     let in_between = std::thread::spawn({
         let path = path.clone();
-        move || open(&path, false, 0o600).unwrap()
+        move || open(&path, false, PRIVATE).unwrap()
     });
     std::thread::sleep(Duration::from_millis(50));
     assert!(!in_between.is_finished(), "others wait until the opening is published");
@@ -256,10 +258,10 @@ fn slots_of_a_killed_reader_are_freed() {
 fn one_that_dies_while_opening_lets_the_next_one_be_first() {
     let (_folder, path) = folder();
     kill(start("die while opening", &path));
-    assert!(open(&path, false, 0o600).unwrap().is_first());
+    assert!(open(&path, false, PRIVATE).unwrap().is_first());
     let living = start("read", &path);
     kill(living);
-    assert!(open(&path, false, 0o600).unwrap().is_first(), "the dead do not count");
+    assert!(open(&path, false, PRIVATE).unwrap().is_first(), "the dead do not count");
 }
 
 /// Takes the lock again and again, and ends if another process comes in while it has it.
@@ -338,7 +340,7 @@ fn other_files_are_refused_and_half_made_ones_completed() {
     let (_folder, path) = folder();
     for content in [&b"some text that somebody wrote"[..], &[0xff; 100_000], b"hdg-lock\x02"] {
         std::fs::write(&path, content).unwrap();
-        let error = open(&path, false, 0o600).err().unwrap();
+        let error = open(&path, false, PRIVATE).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert_eq!(std::fs::read(&path).unwrap(), content, "a refused file is left alone");
     }
@@ -355,7 +357,7 @@ fn other_files_are_refused_and_half_made_ones_completed() {
     let mut other = vec![0; 8192];
     other[4096..].fill(b'x');
     std::fs::write(&path, &other).unwrap();
-    assert!(open(&path, false, 0o600).is_err());
+    assert!(open(&path, false, PRIVATE).is_err());
     assert!(std::fs::read(&path).unwrap() == other);
 }
 
@@ -391,7 +393,7 @@ fn what_a_power_cut_leaves_of_a_lock_file_is_made_anew() {
     // As long as a process has the file open, others must not replace its content.
     let lock = opened(&path);
     std::fs::write(&path, &whole[..5000]).unwrap();
-    let error = open(&path, false, 0o600).err().unwrap();
+    let error = open(&path, false, PRIVATE).err().unwrap();
     assert!(error.to_string().contains("shorter"), "{error}");
     std::fs::write(&path, &whole).unwrap();
     drop(lock);
@@ -414,7 +416,7 @@ fn lmdb_keeps_away_from_a_lock_file_in_use_and_what_it_leaves_is_made_anew() {
         // A program of LMDB's has it open.
         let other = lmdb();
         bytes::share(&other, 0).unwrap();
-        let refused = open(&path, false, 0o600).err().unwrap();
+        let refused = open(&path, false, PRIVATE).err().unwrap();
         assert!(refused.to_string().contains("has it open as LMDB's"), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), table);
         drop(other);
@@ -487,7 +489,7 @@ fn guests_and_others_keep_apart() {
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
     drop(other);
     // Readers do not exclude each other, whether or not they may write the lock file.
-    let reader = open(&path, true, 0o600).unwrap();
+    let reader = open(&path, true, PRIVATE).unwrap();
     reader.publish_opened();
     drop(file::guest(&path).unwrap());
     let writer = opened(&path);
@@ -501,7 +503,7 @@ fn guests_and_others_keep_apart() {
         std::thread::sleep(Duration::from_millis(50));
         assert!(!waits.is_finished());
         // A process that only reads does not wait for guests.
-        let reader = open(&path, true, 0o600).unwrap();
+        let reader = open(&path, true, PRIVATE).unwrap();
         reader.publish_opened();
         drop(reader);
         drop(guests);
@@ -535,8 +537,8 @@ fn a_lock_file_with_holes_is_filled() {
 fn who_may_only_read_is_a_guest() {
     // No process can make a file there, not even the superuser's.
     let path = Path::new("/sys/hedgerow-lock");
-    assert!(open(path, false, 0o600).is_err());
-    let lock = open(path, true, 0o600).unwrap();
+    assert!(open(path, false, PRIVATE).is_err());
+    let lock = open(path, true, PRIVATE).unwrap();
     assert!(lock.is_first());
     lock.publish_opened();
     let slots: Vec<_> = (0..1000).map(|_| lock.take_slot().unwrap()).collect();

@@ -51,7 +51,7 @@ use std::time::{Duration, SystemTime};
 
 use super::file::DataFile;
 use super::lock::SharedLock;
-use super::system::{Open, System, random};
+use super::system::{Open, Rights, System, random};
 use super::unix::evidence::mix;
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
@@ -345,7 +345,12 @@ impl System for SimSystem {
         Ok(Arc::new(SimFile::new(self, file, how != Open::Read)))
     }
 
-    fn open_lock(&self, path: &Path, _read_only: bool, _mode: u32) -> io::Result<Arc<SharedLock>> {
+    fn open_lock(
+        &self,
+        path: &Path,
+        _read_only: bool,
+        _rights: Rights<'_>,
+    ) -> io::Result<Arc<SharedLock>> {
         let mut state = self.begin(Operation::Open)?;
         let lock = match state.locks.get(path) {
             Some(lock) => lock.clone(),

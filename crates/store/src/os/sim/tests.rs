@@ -287,12 +287,12 @@ fn a_dead_process_does_nothing_and_its_cache_stays() {
 fn locks_tell_the_dead_from_the_living() {
     let system = SimSystem::new(1, Config::default());
     let path = Path::new("/d/lock");
-    let first = system.open_lock(path, false, 0).unwrap();
+    let first = system.open_lock(path, false, Rights::Mode(0)).unwrap();
     assert!(first.is_first());
     first.word(0).store(5, Ordering::SeqCst);
     first.publish_opened();
     let other_process = system.process();
-    let second = other_process.open_lock(path, false, 0).unwrap();
+    let second = other_process.open_lock(path, false, Rights::Mode(0)).unwrap();
     assert!(!second.is_first());
     assert_eq!(second.word(0).load(Ordering::SeqCst), 5);
     assert!(second.lock_writer(None).unwrap());
@@ -307,7 +307,7 @@ fn locks_tell_the_dead_from_the_living() {
     let (readers, freed) = first.readers();
     assert_eq!((readers.len(), freed), (0, 1));
     let next = system.restart_process();
-    let third = next.open_lock(path, false, 0).unwrap();
+    let third = next.open_lock(path, false, Rights::Mode(0)).unwrap();
     assert!(third.is_first());
     assert_eq!(third.word(0).load(Ordering::SeqCst), 0);
     assert!(third.lock_writer(zero).unwrap());
@@ -316,7 +316,7 @@ fn locks_tell_the_dead_from_the_living() {
 #[test]
 fn the_table_of_processes_is_full_at_some_point() {
     let system = SimSystem::new(1, Config::default());
-    let open = || system.open_lock(Path::new("/d/lock"), false, 0);
+    let open = || system.open_lock(Path::new("/d/lock"), false, Rights::Mode(0));
     let first = open().unwrap();
     first.publish_opened();
     let others: Vec<_> = (1..1024).map(|_| open().unwrap()).collect();
@@ -329,10 +329,12 @@ fn the_table_of_processes_is_full_at_some_point() {
 fn one_who_dies_while_opening_lets_the_next_one_in() {
     let system = SimSystem::new(1, Config::default());
     let path = Path::new("/d/lock");
-    let first = system.open_lock(path, false, 0).unwrap();
+    let first = system.open_lock(path, false, Rights::Mode(0)).unwrap();
     assert!(first.is_first());
     let other = system.process();
-    let waiter = std::thread::spawn(move || other.open_lock(path, false, 0).unwrap().is_first());
+    let waiter = std::thread::spawn(move || {
+        other.open_lock(path, false, Rights::Mode(0)).unwrap().is_first()
+    });
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert!(!waiter.is_finished());
     system.kill();

@@ -8,7 +8,7 @@ use crate::os::{RealSystem, System as _};
 #[test]
 fn a_child_leaves_its_parents_things_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let lock = open(&folder.path().join("lock"), false, 0o600).unwrap();
+    let lock = open(&folder.path().join("lock"), false, super::PRIVATE).unwrap();
     lock.publish_opened();
     assert!(lock.lock_writer(None).unwrap());
     let slot = lock.take_slot().unwrap();
@@ -29,7 +29,7 @@ fn a_child_leaves_its_parents_things_alone() {
     unsafe { libc::waitpid(child, &mut status, 0) };
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
     assert!(lock.is_same_process());
-    let other = open(&folder.path().join("lock"), false, 0o600).unwrap();
+    let other = open(&folder.path().join("lock"), false, super::PRIVATE).unwrap();
     assert!(!other.is_first());
     assert!(!other.lock_writer(Some(Duration::ZERO)).unwrap());
     assert_eq!(other.readers().0.len(), 1);
