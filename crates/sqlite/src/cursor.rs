@@ -89,6 +89,7 @@ pub(crate) enum Way {
 }
 
 mod last;
+mod parts;
 
 /// A cursor.
 pub(crate) struct Position {
@@ -571,27 +572,5 @@ impl Position {
         let deleted = cursor.delete(conn.writer()?).map_err(|e| code_of(&e))?;
         self.has_deleted = self.is_index;
         if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
-    }
-
-    /// Writes into a row, which keeps its length and gets the checksum that rows get now.
-    pub(crate) fn write_part(
-        &mut self,
-        conn: &mut Conn,
-        rowid: i64,
-        from: usize,
-        data: &[u8],
-    ) -> Answer {
-        // Else a damaged row would get a checksum that is right.
-        self.verify(conn, rowid)?;
-        let table = self.table_to_write(conn)?;
-        let key = key_of(rowid);
-        let kind = self.kind(conn);
-        let (txn, sums) = conn.writer_and_sums()?;
-        let row = txn.get(table, &key).map_err(|e| code_of(&e))?;
-        let mut row = row.ok_or(sys::SQLITE_ABORT)?.to_vec();
-        row.drain(..sums::len_of(&row)?);
-        let part = row.get_mut(from..).and_then(|rest| rest.get_mut(..data.len()));
-        part.ok_or(sys::SQLITE_CORRUPT)?.copy_from_slice(data);
-        txn.put(table, &key, sums.row(kind, rowid, &row, 0)).map_err(|e| code_of(&e))
     }
 }

@@ -5,6 +5,7 @@
 use sqlite as _;
 
 mod appends;
+mod blobs;
 mod controls;
 mod copies;
 mod counts;

@@ -171,6 +171,82 @@ pub(crate) fn reseal(pages: &mut WritePages, reference: &ExtentRef) -> Option<Ex
     Some(ExtentRef { sum, ..*reference })
 }
 
+/// Changes a part of an extent where it is, if this transaction made it and no savepoint may want
+/// it as it was; `None`, and no change, otherwise. It looks at the pages that the part lies in and
+/// at the trailer, however long the extent is.
+pub(crate) fn change_part(
+    pages: &mut WritePages,
+    reference: &ExtentRef,
+    offset: usize,
+    part: &[u8],
+) -> Result<Option<ExtentRef>> {
+    let plan = Plan::new(u64::from(reference.len), pages.page_size());
+    let is_kept = pages.new_extent(reference)?.is_some();
+    let is_own = is_kept || birth(&pages.base, reference)? == pages.txn;
+    if !is_own || !pages.may_change_extent(reference.first) {
+        return Ok(None);
+    }
+    if part.is_empty() {
+        return Ok(Some(*reference));
+    }
+    let changed = offset / plan.page_size..(offset + part.len()).div_ceil(plan.page_size);
+    let sum = match pages.extents.get_mut(reference.first) {
+        Some(whole) => {
+            whole[offset..offset + part.len()].copy_from_slice(part);
+            let (bytes, trailer) = whole.split_at_mut(plan.trailer);
+            for i in changed {
+                let sum = page_sum(reference.first + i as u32, &bytes[plan.covered(i)]);
+                put_u32(trailer, 8 + 4 * i, sum);
+            }
+            crc32c(u64::from(reference.first), trailer)
+        }
+        None => change_written(pages, reference, &plan, (offset, part), changed)?,
+    };
+    Ok(Some(ExtentRef { sum, ..*reference }))
+}
+
+/// [`change_part`] of an extent that is in the file already; the new sum of its trailer.
+fn change_written(
+    pages: &mut WritePages,
+    reference: &ExtentRef,
+    plan: &Plan,
+    (offset, part): (usize, &[u8]),
+    changed: std::ops::Range<usize>,
+) -> Result<u32> {
+    let first = reference.first;
+    let run = Run { start: first + changed.start as u32, len: changed.len() as u32 };
+    let start = u64::from(first) * plan.page_size as u64;
+    {
+        // What stays of the pages must not get a sum that is right if it is damaged.
+        let trailer = trailer(&pages.base, reference, plan)?;
+        let bytes = pages.base.run(run)?;
+        for i in [changed.start, changed.end - 1] {
+            let (no, at) = (first + i as u32, (i - changed.start) * plan.page_size);
+            if !pages.base.file.is_extent_checked(no) {
+                let covered = &bytes[at..at + plan.covered(i).len()];
+                verify(&pages.base, no, covered, u32_at(trailer, 8 + 4 * i))?;
+            }
+        }
+    }
+    pages.early.written = true;
+    write(&pages.base.file, &[IoSlice::new(part)], start + offset as u64)?;
+    pages.base.forget(run);
+    let bytes = pages.base.run(run)?;
+    let mut sums = vec![0; 4 * changed.len()];
+    for i in changed.clone() {
+        let at = (i - changed.start) * plan.page_size;
+        let sum = page_sum(first + i as u32, &bytes[at..at + plan.covered(i).len()]);
+        put_u32(&mut sums, 4 * (i - changed.start), sum);
+    }
+    let at = plan.trailer + 8 + 4 * changed.start;
+    write(&pages.base.file, &[IoSlice::new(&sums)], start + at as u64)?;
+    let first_page = plan.trailer / plan.page_size;
+    let run = Run { start: first + first_page as u32, len: plan.pages - first_page as u32 };
+    pages.base.forget(run);
+    let trailer = &pages.base.run(run)?[plan.trailer - first_page * plan.page_size..];
+    Ok(crc32c(u64::from(first), trailer))
+}
+
 /// Gives the pages of an extent back.
 pub(crate) fn free(pages: &mut WritePages, reference: &ExtentRef) -> Result<()> {
     fetch_trailer(&pages.base, reference);

@@ -285,3 +285,72 @@ fn a_value_that_is_handed_out_unread_is_verified_at_its_end_only() {
     assert_eq!(read_damaged(LAST, 0), (false, false));
     assert_eq!(read_damaged(CHECKSUMS, 0), (false, false));
 }
+
+/// Writes parts into values, under savepoints and not, and holds them against a model.
+fn write_parts(scratch: Scratch, durability: Durability) {
+    const LEN: usize = 200_000;
+    let mut numbers = numbers(7);
+    let mut below = |most: usize| (numbers.next().unwrap() % most as u64) as usize;
+    let (mut txn, table) = begin(&scratch.store);
+    let mut model = content(LEN, 1);
+    txn.put(table, b"old", &content(LEN, 2)).unwrap();
+    txn.put(table, b"short", b"value").unwrap();
+    txn.commit_with(durability).unwrap();
+    let (mut txn, table) = begin(&scratch.store);
+    assert!(!txn.write_part(table, b"old", 5, b"x").unwrap(), "of an earlier transaction");
+    assert!(!txn.write_part(table, b"short", 1, b"x").unwrap());
+    assert!(!txn.write_part(table, b"none", 0, b"x").unwrap());
+    txn.put(table, b"long", &model).unwrap();
+    assert!(!txn.write_part(table, b"long", LEN - 1, b"xy").unwrap(), "beyond its end");
+    let mut saved = Vec::new();
+    let mut in_place = 0;
+    for step in 0..400_u64 {
+        let at = below(LEN);
+        let part = content((1 + below(9000)).min(LEN - at), step);
+        if txn.write_part(table, b"long", at, &part).unwrap() {
+            in_place += 1;
+            model[at..at + part.len()].copy_from_slice(&part);
+        } else {
+            assert!(!saved.is_empty());
+            model[at..at + part.len()].copy_from_slice(&part);
+            txn.put(table, b"long", &model).unwrap();
+            assert!(txn.write_part(table, b"long", at, &part).unwrap(), "it is a new one");
+        }
+        match below(20) {
+            0 => saved.push((txn.savepoint().unwrap(), model.clone())),
+            1 => {
+                if let Some((savepoint, _)) = saved.pop() {
+                    txn.release(savepoint).unwrap();
+                }
+            }
+            2 => {
+                if let Some((savepoint, before)) = saved.last() {
+                    txn.rollback_to(*savepoint).unwrap();
+                    model.clone_from(before);
+                }
+            }
+            3 => txn.put(table, &step.to_be_bytes(), &content(30_000, step)).unwrap(),
+            _ => {}
+        }
+        let value = txn.get(table, b"long").unwrap().unwrap();
+        assert!(value == model[..], "after step {step}");
+    }
+    assert!(in_place > 200, "{in_place}");
+    txn.commit_with(durability).unwrap();
+    scratch.check();
+    let scratch = scratch.reopen(Store::builder());
+    let (txn, table) = begin_read(&scratch.store);
+    assert!(txn.get(table, b"long").unwrap().unwrap() == model[..]);
+    assert!(txn.get(table, b"old").unwrap().unwrap() == content(LEN, 2)[..]);
+}
+
+#[test]
+fn parts_are_written_into_values_of_the_transaction() {
+    for durability in [Durability::Durable, Durability::Eventual, Durability::None] {
+        let options = Store::builder().durability(durability);
+        write_parts(Scratch::with(options.clone()), durability);
+        write_parts(Scratch::with(options.clone().map(false)), durability);
+        write_parts(Scratch::with(options.clone().writable_map(true)), durability);
+        write_parts(Scratch::with(options.write_budget(100_000)), durability);
+    }
+}

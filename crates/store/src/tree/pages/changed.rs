@@ -404,6 +404,11 @@ impl WritePages {
         Err(self.base.file.corrupt(reference.first, "a long value in pages that were free"))
     }
 
+    /// Whether no open savepoint may want an extent of this transaction as it is.
+    pub(crate) fn may_change_extent(&self, first: PageNo) -> bool {
+        self.log.is_recent(self.log.made.get(&first).copied())
+    }
+
     /// Writes a changed page's fate at the commit or a spill: hands its buffer out for writing as
     /// page `no`, with the number of the page of the snapshot whose place it takes, and leaves the
     /// slot unused. The caller puts `no` in the parent.

@@ -72,6 +72,28 @@ impl WriteTxn {
         self.note(result)
     }
 
+    /// Writes `part` into a long value of a table without duplicates, from byte `offset` on, if
+    /// this transaction made the value and no savepoint was begun since. The cost is that of the
+    /// part and of four bytes for each page of the value, however long that is. False, and no
+    /// change, if another way has to be found: the value is an older one, or not long, or there is
+    /// none, or the part does not lie in it.
+    #[doc(hidden)]
+    pub fn write_part(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        offset: usize,
+        part: &[u8],
+    ) -> Result<bool> {
+        self.check_single(table)?;
+        check_key(self.open_table(table)?, key)?;
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            change_part(pages, &mut open.tree, key, offset, part)
+        })
+    }
+
     /// Writes a value of `len` bytes in parts, never holding it in memory.
     ///
     /// # Errors
@@ -112,6 +134,30 @@ fn reserve(
     raise(&mut tree.root.overflow_pages, u64::from(extent::run_of(&extent, pages.page_size()).len));
     put_cell(pages, tree, &mut place, key, ValueCell::Extent(extent))?;
     Ok(Some(extent))
+}
+
+/// Changes a part of a value where it is; false, and no change, if that cannot be.
+fn change_part(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    key: &[u8],
+    offset: usize,
+    part: &[u8],
+) -> Result<bool> {
+    let mut place = locate(pages, tree, key, &[])?;
+    if !place.found {
+        return Ok(false);
+    }
+    let leaf = pages.page(place.path.steps[0].page, 0)?;
+    let Some(old) = leaf.leaf_record(place.slot).value_extent() else { return Ok(false) };
+    let end = offset.checked_add(part.len());
+    if end.is_none_or(|end| end > old.len as usize) {
+        return Ok(false);
+    }
+    let Some(new) = extent::change_part(pages, &old, offset, part)? else { return Ok(false) };
+    touch_path(pages, tree, &mut place.path)?;
+    pages.change(place.path.steps[0].page).set_value_extent(place.slot, &new);
+    Ok(true)
 }
 
 /// Computes the sums of a reserved value and stores them in its leaf.
