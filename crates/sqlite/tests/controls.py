@@ -10,6 +10,10 @@ import sys
 
 lib = ctypes.CDLL("libsqlite3.so.0")
 lib.sqlite3_free.argtypes = [ctypes.c_void_p]
+for function in ("db_filename", "filename_journal", "filename_wal"):
+    getattr(lib, f"sqlite3_{function}").restype = ctypes.c_void_p
+    getattr(lib, f"sqlite3_{function}").argtypes = [ctypes.c_void_p]
+lib.sqlite3_db_filename.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 FLAGS = 0x2 | 0x4 | 0x40  # to be written to, created, with a URI
 
 LOCKSTATE, LAST_ERRNO, VFSNAME, TEMPFILENAME, VFS_POINTER, EXTERNAL_READER = 1, 4, 12, 16, 27, 40
@@ -43,6 +47,12 @@ class Database:
         code = lib.sqlite3_file_control(self.db, name, op, ctypes.byref(out))
         return code, ctypes.c_int(out.value).value
 
+    def files(self):
+        """The ends of the names of the journal and the log."""
+        name = lib.sqlite3_db_filename(self.db, b"main")
+        found = [lib.sqlite3_filename_journal(name), lib.sqlite3_filename_wal(name)]
+        return [ctypes.string_at(each).rsplit(b".", 1)[-1].split(b"-", 1)[-1] for each in found]
+
     def text(self, op):
         out = ctypes.c_char_p()
         code = lib.sqlite3_file_control(self.db, b"main", op, ctypes.byref(out))
@@ -62,6 +72,7 @@ def answers(db):
     pointer = ctypes.c_void_p()
     found.append(lib.sqlite3_file_control(db.db, b"main", VFS_POINTER, ctypes.byref(pointer)))
     found.append(pointer.value)
+    found.append(db.files())
     for sql in ("begin", "select * from t", "insert into t values(1)", "commit"):
         db.run(sql)
         found.append((sql, db.number(LOCKSTATE), db.number(LAST_ERRNO)))

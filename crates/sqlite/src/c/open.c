@@ -50,17 +50,26 @@ static int hgMayBeStore(sqlite3_vfs *pVfs, const char *zFilename, int flags, int
       && strncmp(pVfs->zName, "unix", 4)==0;
 }
 
-/* A copy of a database's name with the parameters of its URI. */
+/* A copy of a database's name with the parameters of its URI, and with the names that its journal
+** and its log had if it were SQLite's. */
 static char *hgFilename(const char *zFilename, const char *zPath){
   const char *azParam[64];
   int n = 0;
   const char *zKey;
+  char *zJournal = sqlite3_mprintf("%s-journal", zPath);
+  char *zWal = sqlite3_mprintf("%s-wal", zPath);
+  char *zName = 0;
   while( n<31 && (zKey = sqlite3_uri_key(zFilename, n))!=0 ){
     azParam[2*n] = zKey;
     azParam[2*n+1] = sqlite3_uri_parameter(zFilename, zKey);
     n++;
   }
-  return (char*)sqlite3_create_filename(zPath, "", "", n, azParam);
+  if( zJournal && zWal ){
+    zName = (char*)sqlite3_create_filename(zPath, zJournal, zWal, n, azParam);
+  }
+  sqlite3_free(zJournal);
+  sqlite3_free(zWal);
+  return zName;
 }
 
 /* Marks the lent pager of a store. */

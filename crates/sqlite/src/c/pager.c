@@ -29,9 +29,12 @@ static int hgPagerLockingMode(Pager *pPager, int eMode){
   if( eMode>=0 ) p->exclusive = (u8)eMode;
   return p->exclusive;
 }
+/* It changes with every commit, and never is 0. */
 static u32 hgPagerDataVersion(Pager *pPager){
-  return hgIsLent(pPager) ? hg_seen(((HgBtree*)pPager->pBusyHandlerArg)->conn)
-                          : sqlite3PagerDataVersion(pPager);
+  u32 seen;
+  if( !hgIsLent(pPager) ) return sqlite3PagerDataVersion(pPager);
+  seen = hg_seen(((HgBtree*)pPager->pBusyHandlerArg)->conn);
+  return seen==0xffffffff ? 1 : seen + 1;
 }
 /* What the hook of the log is told after a commit. A store has no log that grows, and so none for
 ** SQLite's own hook to copy back. */

@@ -104,6 +104,15 @@ fn a_file_that_was_renamed_or_removed_has_moved() {
 }
 
 #[test]
+fn a_new_database_has_a_version_of_its_data() {
+    let pair = Pair::new();
+    for db in pair.both() {
+        let (_, code, version) = ask!(db, DataVersion, 0);
+        assert!(code == 0 && version != 0, "{version}");
+    }
+}
+
+#[test]
 fn the_version_of_the_data_tells_of_every_commit() {
     let [stock, ours] = ENGINES.map(|engine| {
         let pair = Pair::new();
