@@ -8,7 +8,7 @@ use hedgerow::tree::Store;
 use hedgerow::{Error, FileKind};
 use libsqlite3_sys as sys;
 
-use crate::code::{Answer, code_of};
+use crate::code::{Answer, Code, code_of};
 
 /// What is asked for: an existing store, or a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub(crate) fn kind_of(path: &Path) -> Option<FileKind> {
 /// lets no connection write that may not.
 ///
 /// # Errors
-/// `SQLITE_CANTOPEN` also if it is to be written to and only may be read.
+/// `SQLITE_CANTOPEN` also if it is to be written to and only may be read, and if no more files may
+/// be open.
 pub(crate) fn open_store(path: &Path, mode: Mode) -> Answer<Store> {
     let builder = Store::builder().file_mode(0o644);
     #[cfg(test)]
@@ -60,13 +61,41 @@ pub(crate) fn open_store(path: &Path, mode: Mode) -> Answer<Store> {
         },
         Mode::New => builder.create(path),
     };
-    opened.map_err(|error| match error {
+    opened.map_err(|error| code_of_opening(&error, path))
+}
+
+/// The code of an error of opening.
+fn code_of_opening(error: &Error, path: &Path) -> Code {
+    match error {
         Error::Locked { .. } if !is_writable(path) => sys::SQLITE_CANTOPEN,
-        error => code_of(&error),
-    })
+        Error::Io { source, .. } if is_out_of_files(source) => sys::SQLITE_CANTOPEN,
+        error => code_of(error),
+    }
+}
+
+/// Whether this process, or the system, has as many files open as it may.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Whether this process may write to a file.
 fn is_writable(path: &Path) -> bool {
     File::options().append(true).open(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_finds_no_room_among_the_open_files_cannot_be_opened() {
+        let refused = |code: i32| {
+            let source = std::io::Error::from_raw_os_error(code);
+            let error = Error::Io { doing: "open", path: "x".into(), source };
+            code_of_opening(&error, Path::new("x"))
+        };
+        assert_eq!(refused(libc::EMFILE), sys::SQLITE_CANTOPEN);
+        assert_eq!(refused(libc::ENFILE), sys::SQLITE_CANTOPEN);
+        assert_eq!(refused(libc::EIO), sys::SQLITE_IOERR);
+    }
 }
