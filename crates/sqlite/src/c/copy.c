@@ -463,29 +463,30 @@ static int hgDerived(Btree *p, u32 **paRoot, int *pn){
   return rc==SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* Whether VACUUM has rows to see to: some may carry checksums. */
-static int hgMayHaveSums(Btree *p, int *pMay){
-  int isOurs = p->inTrans==TRANS_NONE;
-  int rc = sqlite3BtreeBeginTrans(p, 0, 0);
-  if( rc==SQLITE_OK ){
-    *pMay = (int)hg_may_have_sums(storeOf(p)->conn);
-    if( isOurs ) rc = sqlite3BtreeCommit(p);
-  }
+/* Gives all rows the checksum that rows get now, if some may carry one. */
+static int hgRenewRows(Btree *p){
+  u32 *aDerived = 0;
+  int n = 0;
+  int rc;
+  if( !hg_may_have_sums(storeOf(p)->conn) ) return SQLITE_OK;
+  rc = hgDerived(p, &aDerived, &n);
+  if( rc==SQLITE_OK ) rc = hg_renew_rows(storeOf(p)->conn, aDerived, n);
+  sqlite3_free(aDerived);
   return rc;
 }
 
-/* Gives all rows the checksum that rows get now. */
-static int hgRenewRows(Btree *p){
-  u32 *aDerived = 0;
-  int n = 0, isNeeded = 0;
-  int rc = hgMayHaveSums(p, &isNeeded);
-  if( rc!=SQLITE_OK || !isNeeded ) return rc;
-  rc = sqlite3BtreeBeginTrans(p, 2, 0);
-  if( rc==SQLITE_OK ) rc = hgDerived(p, &aDerived, &n);
-  if( rc==SQLITE_OK ) rc = hg_renew_rows(storeOf(p)->conn, aDerived, n);
-  sqlite3_free(aDerived);
-  if( rc==SQLITE_OK ) return sqlite3BtreeCommit(p);
-  sqlite3BtreeRollback(p, SQLITE_OK, 0);
+/* What VACUUM changes before it moves pages: checksums of rows, and the version of the schema, which
+** it raises as it does for a file of SQLite's. */
+static int hgRenew(sqlite3 *db, Btree *p){
+  u32 version = 0;
+  int rc = sqlite3BtreeBeginTrans(p, 2, 0);
+  if( rc!=SQLITE_OK ) return rc;
+  rc = hgRenewRows(p);
+  sqlite3BtreeGetMeta(p, BTREE_SCHEMA_VERSION, &version);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeUpdateMeta(p, BTREE_SCHEMA_VERSION, version+1);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(p);
+  if( rc!=SQLITE_OK ) sqlite3BtreeRollback(p, SQLITE_OK, 0);
+  sqlite3ResetAllSchemasOfConnection(db);
   return rc;
 }
 
@@ -566,6 +567,6 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
   if( (p->pBt->btsFlags & BTS_READ_ONLY)!=0 ) return SQLITE_READONLY;
   rc = hgWaitForTurn(p);
   if( rc!=SQLITE_OK ) return rc;
-  rc = (db->flags & SQLITE_ResetDatabase)!=0 ? hgReset(db, p) : hgRenewRows(p);
+  rc = (db->flags & SQLITE_ResetDatabase)!=0 ? hgReset(db, p) : hgRenew(db, p);
   return rc==SQLITE_OK ? hg_compact(storeOf(p)->conn) : rc;
 }

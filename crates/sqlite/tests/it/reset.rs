@@ -105,3 +105,15 @@ fn an_attached_store_is_reset_and_what_is_not_sqlites_stays() {
     );
     assert_eq!(left[..6], ["0", "1", "'blake3'", "'k'|'v'", "1", "'ok'"]);
 }
+
+#[test]
+fn vacuum_raises_the_version_of_the_schema() {
+    let pair = Pair::new();
+    let (both, others) = (pair.both(), pair.both());
+    same(&both, "vacuum; pragma schema_version");
+    same(&both, "create table t(a); insert into t values(1); create index i on t(a)");
+    same(&others, "select a from t where a=1");
+    same(&both, "pragma schema_version; vacuum; pragma schema_version; select a from t");
+    same(&others, "select a from t where a=1; pragma schema_version; vacuum");
+    same(&both, "select a from t where a=1; pragma schema_version; pragma integrity_check");
+}
