@@ -10,6 +10,14 @@ static int hgChangeEngine(sqlite3 *db, Db *pDb, int engine, char **pzErr){
   const char *zFile = sqlite3BtreeGetFilename(pOld);
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MAIN_DB;
   int rc;
+  if( engine==HG_ENGINE_STORE && !isStore(pOld) ){
+    const char *zVfs = sqlite3PagerVfs(sqlite3BtreePager(pOld))->zName;
+    if( strncmp(zVfs, "unix", 4)!=0 ){
+      *pzErr = sqlite3_mprintf("this database has the VFS \"%s\", and a store the system's only",
+                               zVfs);
+      return SQLITE_ERROR;
+    }
+  }
   if( isStore(pOld) || zFile==0 || zFile[0]==0 || hg_kind(zFile)!=0 || pOld->inTrans!=TRANS_NONE
    || sqlite3BtreeIsReadonly(pOld) || engine!=HG_ENGINE_STORE ){
     *pzErr = sqlite3_mprintf("the engine of this database cannot be changed; VACUUM INTO makes a "

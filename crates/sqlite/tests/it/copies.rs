@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
 use rusqlite::backup::Backup;
+use rusqlite::{Connection, OpenFlags};
 
 use super::pair::{ENGINES, Pair, open, transcript};
 
@@ -152,4 +152,9 @@ fn a_file_is_what_it_is_and_a_new_one_what_is_asked_for() {
     assert_eq!(transcript(&db, "pragma engine; select * from t")[..2], ["'hedgerow'", "1"]);
     assert!(transcript(&db, "pragma engine=sqlite")[0].starts_with("error: "));
     assert!(transcript(&db, "pragma engine=other")[0].contains("no engine"));
+
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
+    let db = Connection::open_with_flags("file:/memory?vfs=memdb", flags).unwrap();
+    let said = &transcript(&db, "pragma engine=hedgerow")[0];
+    assert!(said.contains("VFS \"memdb\""), "{said}");
 }
