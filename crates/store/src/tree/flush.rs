@@ -289,8 +289,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Flushes the data file. A failure poisons the store: what the
-    /// system still holds, and what of it is on the disk, is not known then.
+    /// Flushes the data file. A failure poisons the store: what the system still holds, and what of
+    /// it is on the disk, is not known then.
     fn flush_by(&self, flush: impl FnOnce() -> std::io::Result<()>) -> Result<()> {
         if is_planted(Bug::SkippedFlush) {
             return Ok(());

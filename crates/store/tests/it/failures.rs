@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hedgerow::lsm::{Batch, Db, Keyspace, Options, Readable as _};
 use hedgerow::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
-use hedgerow::os::{DataFile, Open, RealSystem, SharedLock, System};
+use hedgerow::os::{DataFile, Open, RealSystem, Rights, SharedLock, System};
 use hedgerow::stream::{AsyncSink, Mode, OnReject, Sink};
 use hedgerow::tree::{Snapshot as _, Store, TableOptions};
 use hedgerow::{Durability, Error};
@@ -187,8 +187,13 @@ impl System for Panics {
         assert!(!is_table || how != Open::Create, "as planned");
         RealSystem.open_data(path, how, mode)
     }
-    fn open_lock(&self, path: &Path, read: bool, mode: u32) -> io::Result<Arc<SharedLock>> {
-        RealSystem.open_lock(path, read, mode)
+    fn open_lock(
+        &self,
+        path: &Path,
+        read_only: bool,
+        rights: Rights<'_>,
+    ) -> io::Result<Arc<SharedLock>> {
+        RealSystem.open_lock(path, read_only, rights)
     }
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         RealSystem.sync_directory(path)
