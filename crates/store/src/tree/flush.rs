@@ -133,12 +133,14 @@ impl Inner {
     }
 
     /// When the store is closed: notes that the pages of the newest commit are on the disk, and
-    /// that no record of the log follows it, so that the next opening need not read them. Also, the
+    /// that no record of the log follows it, so that the next opening need not read them. The
     /// newest commit then has two records, so that damage to one of them does not bring an older
-    /// commit back. The copy
-    /// of the record needs no flush: the original stays the durable one, so that it is there if the
-    /// copy does not reach the disk. The copy is published, because others may have the store open:
-    /// what they commit must not follow the original in a log that the copy calls shut.
+    /// commit back.
+    ///
+    /// The copy of the record needs no flush: the original stays the durable one, so that it is
+    /// there if the copy does not reach the disk. A copy that shuts the log is published, because
+    /// others may have the store open: what they commit must not follow the original in a log that
+    /// the copy calls shut.
     pub(crate) fn note_clean_close(&self) -> Result<()> {
         let newest = self.newest()?;
         if newest.meta.txn != self.durable_number() || self.has_copy(&newest) {
