@@ -117,7 +117,8 @@ impl Options {
         let listed = match list() {
             Err(e) if e.kind() == ErrorKind::NotFound && self.create => {
                 let made = system.create_directory(path, directory.own_mode());
-                made.and_then(|()| system.sync_directory(path)).and_then(|()| list())
+                made.map_err(|e| not_made(path, e))?;
+                system.sync_directory(path).and_then(|()| list())
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 return Err(no_store(directory, &[]));
@@ -276,6 +277,13 @@ pub(crate) fn unlisted(path: &Path, error: std::io::Error) -> Error {
     let reason = "it is a file, and a store of the engine lsm is a directory; a store of the \
                   engine tree is a file: open it as one, or choose another path";
     Error::NotAStore { path: path.to_path_buf(), reason: reason.to_string() }
+}
+
+/// Why the directory of a new store could not be made.
+fn not_made(path: &Path, error: std::io::Error) -> Error {
+    let reason = "the folder above it is not there; make that first";
+    let missing = || std::io::Error::new(ErrorKind::NotFound, reason);
+    Error::io("make", path, if error.kind() == ErrorKind::NotFound { missing() } else { error })
 }
 
 /// Why there is no store to open.

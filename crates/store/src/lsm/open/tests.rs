@@ -323,3 +323,14 @@ fn a_file_is_no_directory() {
         assert!(error.to_string().contains("it is a file"), "{error}");
     }
 }
+
+#[test]
+fn a_store_in_a_folder_that_is_missing_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("missing").join("db");
+    let refused = Options::new().create(true).open(&path).err().unwrap();
+    let text = refused.to_string();
+    assert!(text.starts_with("could not make "), "{text}");
+    assert!(text.contains("the folder above it is not there; make that first"), "{text}");
+    assert!(!folder.path().join("missing").exists());
+}
