@@ -188,14 +188,22 @@ fn another_keyspace_costs_the_same_however_many_there_are() {
     let disk = disk(6);
     let options = Options::new().create(true).durability(Durability::None);
     let db = options.system(Arc::new(disk)).open("/d/db").unwrap();
-    let make = |number: u32| db.keyspace(number.to_be_bytes(), Default::default()).unwrap();
+    // Long names, so that they stand in many blocks.
+    let name = |number: u32| number.to_be_bytes().repeat(50);
+    let make = |number: u32| db.keyspace(name(number), Default::default()).unwrap();
     (0..4000).for_each(|number| drop(make(number)));
     db.flush().unwrap();
-    let looked = || {
-        let read = db.stat().reads;
-        read.cache_hits + read.cache_misses
+    let cost = |number: u32| {
+        let looked = || {
+            let reads = db.stat().reads;
+            reads.cache_hits + reads.cache_misses + reads.blocks + reads.ahead
+        };
+        let before = looked();
+        assert_eq!(make(number).id(), make(number - 1).id() + 1);
+        looked() - before
     };
-    let before = looked();
-    assert_eq!(make(4000).id(), make(3999).id() + 1);
-    assert!(looked() - before < 10, "{} blocks", looked() - before);
+    assert!(cost(4000) < 10);
+    db.inner.catalog.lock().highest = None;
+    assert!(cost(4001) > 20, "a look at all names is seen here");
+    assert!(cost(4002) < 10);
 }
