@@ -14,6 +14,9 @@ use super::token::Token;
 use crate::Result;
 use crate::key::{KeyRange, prefix};
 
+/// So many parts can a stream be cut into: far more than there are threads to read them.
+const PARTS_MAX: usize = 1 << 20;
+
 /// Which values of a key a stream gives, in a table with duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
@@ -427,8 +430,7 @@ impl Scan {
     }
 
     /// Cuts what is read into `n` parts of as many pairs, give or take one, over one snapshot: each
-    /// can be read by another thread. Their order is that of the stream. There are no more parts than
-    /// pairs, but for one that is empty.
+    /// can be read by another thread. Their order is that of the stream.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -453,13 +455,18 @@ impl Scan {
     ///
     /// # Errors
     /// As [`Scan::pairs`]; [`Error::Argument`](crate::Error::Argument) for the lsm engine, which
-    /// does not count.
+    /// does not count, and for more than 2²⁰ parts.
     pub fn split<S: Source>(&self, source: &S, n: usize) -> Result<Vec<Part<S>>> {
         let snapshot = Arc::new(source.begin()?);
         let Some(pairs) = self.walk(&*snapshot)?.remaining() else {
             return Err(crate::Error::argument("only a store that counts can split what it reads"));
         };
-        let n = (n as u64).min(pairs.max(1));
+        if n > PARTS_MAX {
+            return Err(crate::Error::argument(
+                "what is read can be split into 2^20 parts at most",
+            ));
+        }
+        let n = n as u64;
         let cut = |i: u64| (u128::from(pairs) * u128::from(i) / u128::from(n)) as u64;
         let part = |i| {
             let (from, to) = (cut(i), cut(i + 1));

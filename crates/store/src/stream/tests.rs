@@ -322,6 +322,8 @@ fn parts_are_even_and_whole() {
         assert!(lens.clone().max().unwrap() - lens.min().unwrap() <= 1);
         assert_eq!(parts.concat(), expected(&all, &scan));
     }
+    let too_many = Scan::new("t").split(&store, usize::MAX);
+    assert!(matches!(too_many, Err(Error::Argument { .. })));
     let (_folder, db) = db();
     fill(&db, 0..3);
     assert!(matches!(Scan::new("t").split(&db, 2), Err(Error::Argument { .. })));
