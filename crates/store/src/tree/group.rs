@@ -446,7 +446,7 @@ mod tests {
         });
     }
 
-    /// What savepoints have kept for going back is not changed any more, but is memory all the same.
+    /// What savepoints have kept for going back is not changed any more, but it is memory.
     #[test]
     fn memory_of_many_savepoints_goes_with_their_transaction() {
         let system = crate::os::sim::SimSystem::new(1, crate::os::sim::Config::default());

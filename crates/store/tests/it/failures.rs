@@ -5,12 +5,14 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use hedgerow::lsm::{Batch, Db, Keyspace, Options, Readable as _};
 use hedgerow::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
-use hedgerow::os::{DataFile, Open, RealSystem, Rights, SharedLock, System};
+use hedgerow::os::{Access, DataFile, Map, Open, RealSystem, Rights, SharedLock, System};
 use hedgerow::stream::{AsyncSink, Mode, OnReject, Sink};
 use hedgerow::tree::{Snapshot as _, Store, TableOptions};
 use hedgerow::{Durability, Error};
@@ -178,14 +180,61 @@ fn an_empty_batch_takes_its_turn() {
     }
 }
 
-/// A system in which making a table of the lsm engine panics.
-struct Panics;
+/// The real system, in which some things go wrong.
+#[derive(Default)]
+struct Broken {
+    /// Making a table of the lsm engine panics.
+    tables_panic: bool,
+    /// No descriptor is left for flushing a folder.
+    has_no_descriptor: bool,
+    /// Is called after each flush of a file, and says what became of it.
+    after_sync: Option<AfterSync>,
+}
 
-impl System for Panics {
+type AfterSync = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+struct BrokenFile {
+    file: Arc<dyn DataFile>,
+    after_sync: AfterSync,
+}
+
+impl DataFile for BrokenFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buffer, offset)
+    }
+    fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.file.write_at(parts, offset)
+    }
+    fn start_writeback(&self, offset: u64, len: u64) {
+        self.file.start_writeback(offset, len);
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()?;
+        (self.after_sync)()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn map(&self, reserve: u64, access: Access) -> io::Result<Option<Map>> {
+        self.file.map(reserve, access)
+    }
+    fn uptime_evidence(&self) -> Option<[u8; 24]> {
+        self.file.uptime_evidence()
+    }
+}
+
+impl System for Broken {
     fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>> {
         let is_table = path.extension().is_some_and(|end| end == "table");
-        assert!(!is_table || how != Open::Create, "as planned");
-        RealSystem.open_data(path, how, mode)
+        assert!(!(self.tables_panic && is_table && how == Open::Create), "as planned");
+        let file = RealSystem.open_data(path, how, mode)?;
+        Ok(match &self.after_sync {
+            Some(after_sync) => Arc::new(BrokenFile { file, after_sync: Arc::clone(after_sync) }),
+            None => file,
+        })
     }
     fn open_lock(
         &self,
@@ -196,7 +245,10 @@ impl System for Panics {
         RealSystem.open_lock(path, read_only, rights)
     }
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        RealSystem.sync_directory(path)
+        match self.has_no_descriptor {
+            true => Err(io::Error::from_raw_os_error(24)),
+            false => RealSystem.sync_directory(path),
+        }
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         RealSystem.remove(path)
@@ -219,12 +271,53 @@ impl System for Panics {
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
         RealSystem.lock_shared(path)
     }
+    fn flushes_in_background(&self) -> bool {
+        self.tables_panic
+    }
+}
+
+/// Two openers as of two processes: while one is between the flush of its commit and the publishing
+/// of it, the other one is told that something failed. What the first one says then must be so.
+#[test]
+fn a_failure_in_one_process_takes_no_commit_of_another_that_was_promised() {
+    for other in ["has no descriptor", "cannot flush"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        drop(Store::create(&path).unwrap());
+        let open = |system: Broken| Store::builder().system(Arc::new(system)).open(&path).unwrap();
+        let failing = Broken {
+            has_no_descriptor: other == "has no descriptor",
+            after_sync: (other == "cannot flush")
+                .then(|| -> AfterSync { Arc::new(|| Err(io::ErrorKind::Other.into())) }),
+            ..Broken::default()
+        };
+        let (failing, syncs) = (Arc::new(open(failing)), Arc::new(AtomicU32::new(u32::MAX / 2)));
+        let (count, asked) = (Arc::clone(&syncs), Arc::clone(&failing));
+        let after_sync: AfterSync = Arc::new(move || {
+            // The pages were flushed before, and now the record was.
+            if count.fetch_add(1, SeqCst) == 1 {
+                asked.sync().unwrap_err();
+            }
+            Ok(())
+        });
+        let writer = open(Broken { after_sync: Some(after_sync), ..Broken::default() });
+        put(&writer, 1, Durability::Durable).unwrap();
+        put(&writer, 2, Durability::Eventual).unwrap();
+        syncs.store(0, SeqCst);
+        let promised = put(&writer, 3, Durability::Durable);
+        assert!(syncs.load(SeqCst) >= 2, "{other}: the commit flushes twice");
+        assert_eq!(promised.is_ok(), other == "has no descriptor", "{other}: {promised:?}");
+        drop((writer, failing));
+        let keys = if promised.is_ok() { 1..4 } else { 1..2 };
+        expect_keys(&Store::open(&path).unwrap(), keys, other);
+    }
 }
 
 #[test]
 fn writers_learn_that_a_background_thread_panicked() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options::new().create(true).memtable_bytes(64 << 10).system(Arc::new(Panics));
+    let system = Broken { tables_panic: true, ..Broken::default() };
+    let options = Options::new().create(true).memtable_bytes(64 << 10).system(Arc::new(system));
     let db = options.open(folder.path().join("db")).unwrap();
     let space = db.keyspace("s", Default::default()).unwrap();
     let (tell, told) = channel();
