@@ -208,6 +208,11 @@ impl Background {
         Ok(())
     }
 
+    /// All that is due was done, by another thread.
+    pub(crate) fn went_well(&self) {
+        self.change(|state| state.failure = None);
+    }
+
     /// The last failure.
     pub(crate) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()

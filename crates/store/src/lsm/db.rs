@@ -185,6 +185,7 @@ impl Db {
     pub fn compact(&self) -> Result<()> {
         let path = &self.inner.directory.path;
         within(Work::LSM_COMPACT, path, || self.inner.compact())?;
+        self.inner.background.went_well();
         tell(path, || Work::LSM_COMPACT.done());
         Ok(())
     }

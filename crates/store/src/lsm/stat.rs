@@ -132,7 +132,7 @@ pub struct DbStat {
     pub kept_entries: u64,
     /// The last sequence number of the newest commit; each operation takes one number.
     pub last_seq: u64,
-    /// Why background work failed, if it did.
+    /// Why background work failed, if it did, until it is tried again, or a compaction goes well.
     pub failure: Option<String>,
 }
 

@@ -18,6 +18,10 @@
 //! that no pair is repeated or left out. Where it has come is a [`Token`]: bytes that another
 //! process can go on from.
 //!
+//! A table of the tree engine in the order of a caller's function can be read in a transaction that
+//! has opened it, by [`Scan::walk`] or [`Scan::pairs_of`]. What begins transactions by itself does
+//! not know the function, and is refused: [`Scan::pairs`], a renewal, [`Sink`], [`Standby`].
+//!
 //! ```
 //! # let folder = tempfile::tempdir()?;
 //! # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;

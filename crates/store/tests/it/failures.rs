@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -185,6 +185,8 @@ fn an_empty_batch_takes_its_turn() {
 struct Broken {
     /// Making a table of the lsm engine panics.
     tables_panic: bool,
+    /// Making one is refused, as long as this holds.
+    has_no_room: Arc<AtomicBool>,
     /// No descriptor is left for flushing a folder.
     has_no_descriptor: bool,
     /// Is called after each flush of a file, and says what became of it.
@@ -229,7 +231,11 @@ impl DataFile for BrokenFile {
 impl System for Broken {
     fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>> {
         let is_table = path.extension().is_some_and(|end| end == "table");
-        assert!(!(self.tables_panic && is_table && how == Open::Create), "as planned");
+        let makes_table = is_table && how == Open::Create;
+        assert!(!(self.tables_panic && makes_table), "as planned");
+        if makes_table && self.has_no_room.load(SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let file = RealSystem.open_data(path, how, mode)?;
         Ok(match &self.after_sync {
             Some(after_sync) => Arc::new(BrokenFile { file, after_sync: Arc::clone(after_sync) }),
@@ -272,7 +278,7 @@ impl System for Broken {
         RealSystem.lock_shared(path)
     }
     fn flushes_in_background(&self) -> bool {
-        self.tables_panic
+        self.tables_panic || self.has_no_room.load(SeqCst)
     }
 }
 
@@ -328,6 +334,25 @@ fn writers_learn_that_a_background_thread_panicked() {
     });
     let error = told.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err().to_string();
     assert!(error.contains("panicked"), "{error}");
+}
+
+#[test]
+fn a_failure_of_background_work_is_told_until_it_went_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let has_no_room = Arc::new(AtomicBool::new(true));
+    let system = Broken { has_no_room: Arc::clone(&has_no_room), ..Broken::default() };
+    let options = Options::new().create(true).memtable_bytes(64 << 10).system(Arc::new(system));
+    let db = options.open(folder.path().join("db")).unwrap();
+    let space = db.keyspace("s", Default::default()).unwrap();
+    let put = |n: u32| db.put(&space, &n.to_be_bytes(), &[1; 1000]);
+    (0..10_000).try_for_each(put).unwrap_err();
+    assert!(db.stat().failure.is_some());
+    db.compact().unwrap_err();
+    has_no_room.store(false, SeqCst);
+    db.compact().unwrap();
+    (0..1000).try_for_each(put).unwrap();
+    db.compact().unwrap();
+    assert_eq!(db.stat().failure, None);
 }
 
 #[test]
