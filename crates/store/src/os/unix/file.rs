@@ -54,11 +54,11 @@ impl Beside {
         if let Some(kind) = self.failure {
             return Err(kind.into());
         }
-        let again = || {
+        let reopen = || {
             let name = format!("/proc/self/fd/{}", file.as_raw_fd());
             fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, fs::Mode::empty()).ok()
         };
-        let another = self.file.get_or_insert_with(again);
+        let another = self.file.get_or_insert_with(reopen);
         sync(another.as_ref().unwrap_or(file)).inspect_err(|e| self.failure = Some(e.kind()))
     }
 }
