@@ -399,7 +399,10 @@ class _Writing(Transaction):
         try:
             await super().__aexit__(kind, error, trace)
         finally:
-            self._store._writing = None
+            # Where this one was committed before, another task may have the turn by now.
+            match self._store._writing:
+                case (writing, _) if writing is self:
+                    self._store._writing = None
 
     def _is_open(self) -> bool:
         try:

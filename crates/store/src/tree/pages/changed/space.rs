@@ -48,13 +48,11 @@ impl WritePages {
     /// them.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if they are free already.
+    /// [`Error::Corrupt`] if they are free already, or say that they are of a later commit.
     pub(crate) fn free_run(&mut self, run: Run, birth: u64) -> Result<()> {
         if birth > self.txn {
-            return Err(self
-                .base
-                .file
-                .corrupt(run.start, "a page of a commit that is yet to come"));
+            let reason = "a page of a commit that is yet to come";
+            return Err(self.base.file.corrupt(run.start, reason));
         }
         if birth != self.txn {
             self.freed.push(Freed { run, birth });
