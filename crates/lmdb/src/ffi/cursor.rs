@@ -374,7 +374,8 @@ parts! {
         match op {
             op::PREV => get_prev_from_here(cursor, key, data, op),
             op::NEXT_DUP | op::PREV_DUP => get_value(cursor, key, data, op),
-            op::NEXT_NODUP | op::PREV_NODUP => get_group(cursor, key, data, op),
+            op::NEXT_NODUP => get_next_group(cursor, key, data, op),
+            op::PREV_NODUP => get_prev_group(cursor, key, data, op),
             op::GET_CURRENT => get_current(cursor, key, data, op),
             op::FIRST | op::LAST => get_end(cursor, key, data, op),
             _ => get_usual(cursor, key, data, op),
@@ -420,10 +421,20 @@ parts! {
         }
     }
 
-    /// MDB_NEXT_NODUP and MDB_PREV_NODUP.
-    fn get_group(cursor, key, data, op) {
+    /// MDB_NEXT_NODUP.
+    fn get_next_group(cursor, key, data, op) {
         let this = &mut *cursor;
-        match (*this.txn).reading(this).and_then(|here| here.next_group(op == op::PREV_NODUP)) {
+        match (*this.txn).reading(this).and_then(|here| here.next_group(false)) {
+            Some(Ok(pair)) => give(key, data, pair),
+            Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
+            None => get_usual(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_PREV_NODUP.
+    fn get_prev_group(cursor, key, data, op) {
+        let this = &mut *cursor;
+        match (*this.txn).reading(this).and_then(|here| here.next_group(true)) {
             Some(Ok(pair)) => give(key, data, pair),
             Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
             None => get_usual(cursor, key, data, op),

@@ -54,14 +54,14 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let ring = prepare(store, state, durable)?;
     let (mut image, mut meta) = number(state)?;
 
-    // 2. Make the file longer, ahead of the pages, if small commits are likely to follow.
+    // 2. Choose the way to stable storage. Make the file longer, ahead of the pages, if small
+    //    commits are likely to follow.
     let mut record = state.pages.take_frame()?;
     let pieces = Pieces::new(&image, &state.pages);
-    let small = pieces.len() <= ONE_FLUSH_PAGES && !state.pages.early.written;
+    let mut way = log::way(store, state, &pieces, (durable, ring));
     // The file is long enough for every commit that was published.
     let grows = meta.end > state.end;
-    let logs = durable && ring == Ring::Stays && log::way(store, state, &pieces) == Way::Log;
-    let is_ahead = durable && grows && (small || logs);
+    let is_ahead = grows && is_one_of_many(state, &pieces, way);
     if is_ahead {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
@@ -69,12 +69,15 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     // 3. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
     //    and L untouched. If the commit goes that way, the log is written first, and the pages
     //    while the disk works on it: once the record is there, it can be replayed from D.
-    let turn = logs.then(|| locked(&store.meta_turn));
+    let turn = (way == Way::Log).then(|| locked(&store.meta_turn));
     let mut write = || pieces.write(&store.pages, Flush::Later);
-    let is_logged = logs && log::append(store, state, &image, &mut meta, &mut write)?;
-    let flushes = durable && !is_logged;
-    if !is_logged {
-        pieces.write(&store.pages, if flushes { Flush::Next } else { Flush::Later })?;
+    if way == Way::Log && !log::append(store, state, &image, &mut meta, &mut write)? {
+        way = Way::Flush;
+    }
+    match way {
+        Way::Log => {}
+        Way::Flush => pieces.write(&store.pages, Flush::Next)?,
+        Way::Later => pieces.write(&store.pages, Flush::Later)?,
     }
     if meta.end >= state.end {
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
@@ -84,13 +87,13 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         grow(store, meta.file_len())?;
     }
     let _turn = turn.unwrap_or_else(|| locked(&store.meta_turn));
-    if !is_logged {
+    if way != Way::Log {
         let place = ring.place(store.newest()?.meta.log);
-        meta.log = log::place_of(place, durable, &meta);
+        meta.log = log::place_of(place, way == Way::Flush, &meta);
     }
 
     // 4. Write the meta record. Its kind says what recovery has to make sure before it takes it.
-    meta.kind = if flushes {
+    meta.kind = if way == Way::Flush {
         one_flush(store, state, &pieces).map_or_else(|| flushed(store), Ok)?
     } else {
         Kind::Unsynced { evidence: store.pages.file.uptime_evidence() }
@@ -100,18 +103,28 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     // 5. One flush, unless the log has it. A crash before its end leaves a record that recovery can
     //    judge: of one flush by the digest, flushed by its own checksum.
-    flush_record(store, slot, flushes)?;
-    told(store, &meta, &pieces, is_logged);
+    flush_record(store, slot, way)?;
+    told(store, &meta, &pieces, way);
     // 6. Publish. From here on readers and the next writer see the commit.
     store.hints.note(state.free.ready.hint, pieces.end(), durable);
     state.end = meta.end;
-    state.recent = announce(store, SnapshotMeta { meta, slot }, flushes);
-    if flushes {
+    state.recent = announce(store, SnapshotMeta { meta, slot }, way == Way::Flush);
+    if way == Way::Flush {
         cut(store);
     }
     state.pages.give_frames(image.take_frames().chain([record]));
     state.image = image;
     Ok(())
+}
+
+/// Whether small durable commits are likely to follow this one, which is one itself.
+fn is_one_of_many(state: &WriteState, pieces: &Pieces<'_>, way: Way) -> bool {
+    let is_small = pieces.len() <= ONE_FLUSH_PAGES && !state.pages.early.written;
+    match way {
+        Way::Log => true,
+        Way::Flush => is_small,
+        Way::Later => false,
+    }
 }
 
 /// What has to be done before a durable commit, and whether the log is made or given up with it.
@@ -124,8 +137,10 @@ fn prepare(store: &Inner, state: &mut WriteState, durable: bool) -> Result<Ring>
 
 /// Makes a record durable that is written, if it is to be, and has it published only if no flush
 /// has failed.
-fn flush_record(store: &Inner, slot: u32, flushes: bool) -> Result<()> {
-    if flushes && let Err(error) = store.flush() {
+fn flush_record(store: &Inner, slot: u32, way: Way) -> Result<()> {
+    if way == Way::Flush
+        && let Err(error) = store.flush()
+    {
         withdraw(store, slot);
         return Err(error);
     }
@@ -133,17 +148,12 @@ fn flush_record(store: &Inner, slot: u32, flushes: bool) -> Result<()> {
 }
 
 /// Tells what a commit wrote.
-fn told(store: &Inner, meta: &Meta, pieces: &Pieces<'_>, is_logged: bool) {
+fn told(store: &Inner, meta: &Meta, pieces: &Pieces<'_>, way: Way) {
     tell(&store.pages.path, || {
-        let way = match meta.kind {
-            _ if is_logged => "log",
-            Kind::OneFlush { .. } | Kind::Flushed => "flush",
-            Kind::Unsynced { .. } => "none",
-        };
         let pages = pieces.len() as u64;
         let bytes = pages * u64::from(meta.page_size);
         let (commit, pages, bytes) = (Some(meta.txn), Some(pages), Some(bytes));
-        Done { way: Some(way), commit, pages, bytes, ..Work::TREE_COMMIT.done() }
+        Done { way: Some(way.name()), commit, pages, bytes, ..Work::TREE_COMMIT.done() }
     });
 }
 

@@ -113,23 +113,47 @@ pub(crate) struct LogHints {
     gained: u32,
 }
 
-/// What a durable commit is to do, as far as its pages decide it.
+/// How a commit gets to stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// To the log, if there is one with room.
+    /// By its record in the log, which is flushed. Its pages are not.
     Log,
     /// Its pages are flushed.
     Flush,
+    /// Not now: by a later flush, or a later commit.
+    Later,
 }
 
-/// A commit of a few scattered pages gains by a log; one whose pages stand side by side is flushed
-/// as fast, and so is one that is larger than its record would be worth.
-pub(crate) fn way(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Way {
+impl Way {
+    /// As events of observers call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Flush => "flush",
+            Self::Later => "none",
+        }
+    }
+}
+
+/// The way of a commit, of which [`Way::Log`] depends on whether there is a log with room. A commit
+/// of a few scattered pages gains by a log; one whose pages stand side by side is flushed as fast,
+/// and so is one that is larger than its record would be worth. A log that was just made, or let
+/// go, takes no record.
+pub(crate) fn way(
+    store: &Inner,
+    state: &WriteState,
+    pieces: &Pieces<'_>,
+    (durable, ring): (bool, Ring),
+) -> Way {
+    if !durable {
+        return Way::Later;
+    }
     let pages = &state.pages;
     let is_plain = !pages.early.written && pages.space.lowest_first.is_none();
     let fits = pieces.len() <= PAGES_MAX && pages.extents.bytes() <= EXTENT_BYTES_MAX;
     // Of a map that its user writes to, the page that another one replaces is not that of the file.
-    let may = store.options.log_size != Some(0) && !store.options.writable_map;
+    let has_log = store.options.log_size != Some(0) && !store.options.writable_map;
+    let may = has_log && ring == Ring::Stays;
     if may && is_plain && fits && pieces.len() > 1 { Way::Log } else { Way::Flush }
 }
 

@@ -14,16 +14,15 @@ impl Cursor {
             if self.ends_here() {
                 return self.step_key(txn, true);
             }
-            let mut path = self.path;
-            match path.next_leaf(txn.pages())? {
+            let here = self.path;
+            match self.path.next_leaf(txn.pages())? {
                 None => return Ok(None),
                 // If the key continues in the next leaf, the next key comes after that.
                 Some(page) if !page.continues() || page.len() > 1 => {
-                    self.path = path;
                     self.stand(txn, page, usize::from(page.continues()), false);
                     return self.give(txn);
                 }
-                Some(_) => {}
+                Some(_) => self.path = here,
             }
         }
         let Some(key) = self.saved_key(txn)? else { return self.first(txn) };
@@ -38,13 +37,13 @@ impl Cursor {
                 return self.step_key(txn, false);
             }
             // The last group of the leaf before has the key, too.
-            let mut path = self.path;
-            if let Some(page) = path.previous_leaf(txn.pages())?
-                && page.len() > 1
-            {
-                self.path = path;
-                self.stand(txn, page, page.len() - 2, true);
-                return self.give(txn);
+            let here = self.path;
+            match self.path.previous_leaf(txn.pages())? {
+                Some(page) if page.len() > 1 => {
+                    self.stand(txn, page, page.len() - 2, true);
+                    return self.give(txn);
+                }
+                _ => self.path = here,
             }
         }
         let Some(key) = self.saved_key(txn)? else { return self.last(txn) };
