@@ -5,7 +5,7 @@
 
 mod load;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -184,16 +184,33 @@ impl Target {
         write_metas(&**file, meta).map_err(io("write the meta pages of"))?;
         file.sync().map_err(io("flush"))?;
         self.file.interrupted()?;
-        if self.system.open_data(&self.wanted, Open::Read, 0).is_ok() {
+        self.give_name()?;
+        self.is_finished = true;
+        let synced = self.system.sync_directory(&self.wanted);
+        synced.map_err(|e| Error::io("flush the folder of", &self.wanted, e))
+    }
+
+    /// Gives the file its name. A file that was put there meanwhile is not replaced: a link is never
+    /// made over another file. The file is renamed only where the file system has no links.
+    fn give_name(&self) -> Result<()> {
+        let (system, temporary) = (&self.system, &self.file.path);
+        let is_there = match system.link(temporary, &self.wanted) {
+            Ok(()) => {
+                // The copy is there. If its first name stays, that does no harm.
+                let _ = system.remove(temporary);
+                return Ok(());
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => true,
+            Err(_) => system.open_data(&self.wanted, Open::Read, 0).is_ok(),
+        };
+        if is_there {
             return Err(Error::Path {
                 path: self.wanted.clone(),
                 reason: "something was put here while the copy was made; choose another path",
             });
         }
-        self.system.rename(path, &self.wanted).map_err(io("rename"))?;
-        self.is_finished = true;
-        let synced = self.system.sync_directory(&self.wanted);
-        synced.map_err(|e| Error::io("flush the folder of", &self.wanted, e))
+        let renamed = system.rename(temporary, &self.wanted);
+        renamed.map_err(|e| Error::io("rename", temporary, e))
     }
 }
 

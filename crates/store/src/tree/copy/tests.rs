@@ -160,6 +160,21 @@ fn a_copy_that_fails_leaves_no_trace() {
 }
 
 #[test]
+fn a_file_that_was_put_there_meanwhile_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    for options in [PLAIN, COMPACT] {
+        let path = folder.path().join("copy");
+        let mut put = |_, _| std::fs::write(&path, "another's").unwrap();
+        let error = store.copy_to(&path, options, &mut put).unwrap_err();
+        assert!(error.to_string().contains("while the copy was made"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"another's");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(names_in(folder.path()), ["store", "store-lock"]);
+    }
+}
+
+#[test]
 fn a_stream_is_a_copy_from_front_to_back() {
     for map in [true, false] {
         let folder = tempfile::tempdir().unwrap();
