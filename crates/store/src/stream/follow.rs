@@ -172,6 +172,12 @@ impl<S: Followed> Follow<S> {
         Ok(self)
     }
 
+    /// Begins with everything that is in the store, wherever a follower of its name has come: that
+    /// one cannot go on.
+    pub(super) fn anew(self) -> Self {
+        Self { base: None, again: None, is_given: false, ..self }
+    }
+
     /// Follows only what changes in one table, and there only keys of a range. Commits that change
     /// nothing of that give no step; but after 1,000 of them an empty one is given, so that the old
     /// commit is let go.
@@ -238,7 +244,11 @@ impl<S: Followed> Follow<S> {
         match (&self.name, &step.old) {
             (None, _) if self.is_durable => self.store.flush()?,
             (None, _) => {}
-            (Some(name), None) => self.store.move_pins(&[(&name.next, Some(&step.new))])?,
+            (Some(name), None) => {
+                // The base may be that of a follower that had the name before.
+                let pins = [(&*name.base, None), (&*name.next, Some(&*step.new))];
+                self.store.move_pins(&pins)?;
+            }
             (Some(name), Some(old)) => {
                 let pins = [(&*name.base, Some(&**old)), (&*name.next, Some(&*step.new))];
                 self.store.move_pins(&pins)?;

@@ -81,17 +81,19 @@ pub struct Standby<T: Replica, S: Followed = Store> {
 
 impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     /// Makes `target` keep up with `source`, from nothing or from where it has come. In `source`,
-    /// two pins of this name keep what is needed: see [`Follow`].
+    /// two pins of this name keep what is needed: see [`Follow`]. A new target takes the name over
+    /// from one that had it before, and that one cannot go on.
     ///
     /// # Errors
     /// [`Error::Argument`] if the target holds tables and is not a standby, or one of another
     /// store; [`Error::TooOld`] if the source does not keep the commit to which it has come: make a
     /// new one; those of [`Follow::named`].
     pub fn new(source: &S, name: impl AsRef<[u8]>, target: &T) -> Result<Self> {
-        let mut follow = Follow::named(source, name)?;
-        if let Some(mark) = target.mark()? {
-            follow = follow.resume(&mark)?;
-        }
+        let follow = Follow::named(source, name)?;
+        let follow = match target.mark()? {
+            Some(mark) => follow.resume(&mark)?,
+            None => follow.anew(),
+        };
         let (target, durability) = (target.clone(), Durability::Durable);
         Ok(Self { follow, target, durability, interrupt: Interrupt::default(), has_last: true })
     }

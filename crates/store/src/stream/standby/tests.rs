@@ -233,3 +233,35 @@ fn a_flag_ends_a_step_and_a_new_standby_goes_on() {
     while standby.step(NOW).unwrap().is_some() {}
     assert_eq!((of_tree(&second), of_lsm(&third)), (of_tree(&store), of_tree(&store)));
 }
+
+/// Hunts for a second store that has only what changed since another one was made.
+#[test]
+fn a_new_store_under_a_name_in_use_begins_with_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Store::create(folder.path().join("first")).unwrap();
+    let more = |r: u64| (r..r + 5).for_each(|r| write(&first, mix(r), true));
+    for (round, is_done) in [(0, false), (1, true), (2, false)] {
+        let create = |name: &str| Store::create(folder.path().join(format!("{name}{round}")));
+        let (second, third) = (create("second").unwrap(), create("third").unwrap());
+        let path = folder.path().join(format!("fourth{round}"));
+        let fourth = Options::new().create(true).open(&path).unwrap();
+        for n in 0..2 {
+            more(round * 20 + n * 5);
+            let mut standby = Standby::new(&first, "s", &second).unwrap();
+            standby.step(NOW).unwrap().unwrap();
+            if is_done {
+                standby.done().unwrap();
+            }
+        }
+        more(round * 20 + 10);
+        let mut standby = Standby::new(&first, "s", &third).unwrap();
+        while standby.step(NOW).unwrap().is_some() {}
+        assert!(of_tree(&third) == of_tree(&first), "round {round}");
+        let mut standby = Standby::new(&first, "s", &fourth).unwrap();
+        while standby.step(NOW).unwrap().is_some() {}
+        assert!(of_lsm(&fourth) == of_tree(&first), "round {round}");
+        // The name is that of the new one now.
+        assert!(matches!(Standby::new(&first, "s", &second), Err(Error::TooOld { .. })));
+        Follow::forget(&first, "s").unwrap();
+    }
+}
