@@ -361,6 +361,11 @@ impl<S: Followed> Step<S> {
         S::changes(self.moments(), &self.touched, table, keys)
     }
 
+    /// All pairs of a table of the later commit, as added ones.
+    pub(super) fn whole(&self, table: &[u8]) -> Result<S::Changes<'_>> {
+        S::changes((None, &self.new), &self.touched, table, None)
+    }
+
     /// The store at both commits.
     fn moments(&self) -> (Option<&S::Snapshot>, &S::Snapshot) {
         (self.old.as_deref(), &self.new)

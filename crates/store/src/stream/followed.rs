@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::source::sealed::Sealed;
 use crate::lsm::{self, Db, KeyspaceChange, KeyspaceOptions};
-use crate::tree::{self, Change, ReadTxn, Snapshot as _, Store, TableChange, TableOptions};
+use crate::tree::{
+    self, Change, ReadTxn, Snapshot as _, Store, TableChange, TableInfo, TableOptions,
+};
 use crate::{Error, Result};
 
 /// The keys that are followed.
@@ -56,6 +58,8 @@ impl From<KeyspaceChange> for TableChange {
 pub(super) struct Form {
     pub(super) options: TableOptions,
     pub(super) has_duplicates: bool,
+    /// How many bytes each duplicate has, if they have one size; 0 before the first one.
+    pub(super) value_size: Option<u32>,
     pub(super) keyspace: KeyspaceOptions,
 }
 
@@ -196,10 +200,9 @@ impl Followed for Store {
     fn form(snapshot: &ReadTxn, table: &[u8]) -> Result<Form> {
         let handle = snapshot.table(table)?;
         let options = snapshot.table_options(handle)?;
-        let has_duplicates = snapshot.table_info(handle)?.duplicates;
-        let user_flags = options.user_flags;
+        let TableInfo { duplicates, value_size, user_flags, .. } = snapshot.table_info(handle)?;
         let keyspace = KeyspaceOptions { user_flags, ..KeyspaceOptions::default() };
-        Ok(Form { options, has_duplicates, keyspace })
+        Ok(Form { options, has_duplicates: duplicates, value_size, keyspace })
     }
 }
 
@@ -292,6 +295,7 @@ impl Followed for Db {
         let keyspace = snapshot.find_keyspace(table)?;
         let keyspace = keyspace.ok_or_else(|| Error::NoTable { name: table.to_vec() })?;
         let options = TableOptions::new().user_flags(keyspace.user_flags());
-        Ok(Form { options, has_duplicates: false, keyspace: keyspace.options() })
+        let keyspace = keyspace.options();
+        Ok(Form { options, has_duplicates: false, value_size: None, keyspace })
     }
 }

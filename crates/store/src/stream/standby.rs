@@ -184,17 +184,17 @@ impl sealed::Sealed for Store {
                 txn.drop_table(name)?;
                 continue;
             }
-            let Form { options, .. } = step.form(name)?;
-            let table = match txn.create_table(name, &options) {
-                // It was dropped and made anew, and all pairs of the new one come.
-                Err(Error::TableOptions { .. }) => {
-                    txn.drop_table(name)?;
-                    txn.create_table(name, &options)?
-                }
-                made => made?,
+            let Form { options, has_duplicates, value_size, .. } = step.form(name)?;
+            let is_other = match txn.create_table(name, &options) {
+                Err(Error::TableOptions { .. }) => true,
+                made => txn.table_info(made?)?.value_size != value_size,
             };
-            let has_duplicates = txn.table_info(table)?.duplicates;
-            for change in step.changes(name)? {
+            if is_other {
+                // It was dropped and made anew: what both have in common is no change.
+                txn.drop_table(name)?;
+            }
+            let table = txn.create_table(name, &options)?;
+            for change in if is_other { step.whole(name)? } else { step.changes(name)? } {
                 let change = uninterrupted(interrupt, change)?;
                 match change.as_change() {
                     Change::Added { key, value } | Change::Changed { key, new: value, .. } => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lsm::Options;
-use crate::tree::{Order, TableOptions, mix};
+use crate::tree::{Duplicates, Order, TableOptions, mix};
 
 type Content = Vec<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>;
 
@@ -263,5 +263,64 @@ fn a_new_store_under_a_name_in_use_begins_with_everything() {
         // The name is that of the new one now.
         assert!(matches!(Standby::new(&first, "s", &second), Err(Error::TooOld { .. })));
         Follow::forget(&first, "s").unwrap();
+    }
+}
+
+/// Hunts for pairs that a table which was made anew has in common with the one before it.
+#[test]
+fn a_table_that_was_made_anew_in_another_form_has_all_its_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |name: &str| Store::create(folder.path().join(name)).unwrap();
+    let (first, second) = (create("first"), create("second"));
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    let fixed = Duplicates::Fixed { size: None, order: Order::Bytewise };
+    let forms = [
+        TableOptions::new(),
+        TableOptions::new().user_flags(7),
+        TableOptions::new().user_flags(7).prefix_compression(false),
+        TableOptions::new().duplicates(),
+        TableOptions::new().duplicates_in(fixed),
+    ];
+    for (round, form) in (0..).zip(&forms) {
+        let mut txn = first.begin_write().unwrap();
+        txn.drop_table("t").unwrap();
+        let table = txn.create_table("t", form).unwrap();
+        for key in 0..300_u32 {
+            txn.put(table, &key.to_be_bytes(), b"same").unwrap();
+        }
+        txn.put(table, b"round", &[round; 4]).unwrap();
+        txn.commit().unwrap();
+        standby.step(NOW).unwrap().unwrap();
+        assert!(of_tree(&second) == of_tree(&first), "round {round}");
+        let options = |store: &Store| {
+            let txn = store.begin_read().unwrap();
+            let options = txn.table_options(txn.table("t").unwrap()).unwrap();
+            format!("{options:?}")
+        };
+        assert_eq!(options(&second), options(&first));
+    }
+}
+
+/// Hunts for a size of duplicates that outlives the table which had it.
+#[test]
+fn a_table_that_was_made_anew_takes_duplicates_of_another_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |name: &str| Store::create(folder.path().join(name)).unwrap();
+    let (first, second) = (create("first"), create("second"));
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    let fixed = Duplicates::Fixed { size: None, order: Order::Bytewise };
+    let fixed = TableOptions::new().duplicates_in(fixed);
+    for values in [&[&b"four"[..]][..], &[], &[b"eightbit", b"eightbyt"]] {
+        let mut txn = first.begin_write().unwrap();
+        txn.drop_table("t").unwrap();
+        txn.create_table("t", &fixed).unwrap();
+        txn.commit().unwrap();
+        standby.step(NOW).unwrap();
+        let mut txn = first.begin_write().unwrap();
+        let table = txn.table("t").unwrap();
+        values.iter().for_each(|value| txn.put(table, b"key", value).unwrap());
+        txn.commit().unwrap();
+        standby.step(NOW).unwrap();
+        assert!(of_tree(&second) == of_tree(&first));
     }
 }
