@@ -50,7 +50,8 @@ impl Replica for Db {}
 ///
 /// A store of the lsm engine takes tables of whatever order, the keys being ordered bytewise there,
 /// but none with duplicates. A dropped table leaves an empty keyspace if the process dies just
-/// then.
+/// then. One that was made anew with other user flags is not there until the step is made, and if
+/// that fails, the second store begins with everything once more.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -247,13 +248,21 @@ impl sealed::Sealed for Db {
                 dropped.push(name.to_vec());
                 continue;
             }
-            let Form { has_duplicates, keyspace, .. } = step.form(name)?;
-            let keyspace = self.keyspace(name, keyspace)?;
+            let Form { has_duplicates, keyspace: options, .. } = step.form(name)?;
             if has_duplicates {
                 let reason = "the second store is of the engine lsm, which has no duplicates";
                 return Err(Error::WrongTable { reason: reason.into() });
             }
-            for change in step.changes(name)? {
+            let mut keyspace = self.keyspace(name, options)?;
+            let is_other = keyspace.options() != options;
+            if is_other {
+                // It was dropped and made anew, and a batch cannot do that. If this stops before
+                // the batch is written, the second store begins with everything once more.
+                self.put(&marks, MARK_KEY, b"")?;
+                self.drop_keyspace(name)?;
+                keyspace = self.keyspace(name, options)?;
+            }
+            for change in if is_other { step.whole(name)? } else { step.changes(name)? } {
                 let change = uninterrupted(interrupt, change)?;
                 let (key, value) = match change.as_change() {
                     Change::Added { key, value } | Change::Changed { key, new: value, .. } => {

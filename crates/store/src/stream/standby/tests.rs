@@ -1,7 +1,7 @@
 //! A second store is like the first one after each step, on either engine, however it is stopped.
 
 use super::*;
-use crate::lsm::Options;
+use crate::lsm::{KeyspaceOptions, Options};
 use crate::tree::{Duplicates, Order, TableOptions, mix};
 
 type Content = Vec<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>;
@@ -323,4 +323,35 @@ fn a_table_that_was_made_anew_takes_duplicates_of_another_size() {
         standby.step(NOW).unwrap();
         assert!(of_tree(&second) == of_tree(&first));
     }
+}
+
+/// Hunts for a keyspace of the second store that stays as it was before it was made anew.
+#[test]
+fn a_keyspace_that_was_made_anew_has_the_new_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| Options::new().create(true).open(folder.path().join(name)).unwrap();
+    let (first, second) = (open("first"), open("second"));
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    for flags in [1, 2, 0] {
+        first.drop_keyspace("t").unwrap();
+        let options = KeyspaceOptions { user_flags: flags, ..KeyspaceOptions::default() };
+        let keyspace = first.keyspace("t", options).unwrap();
+        first.put(&keyspace, b"same", b"value").unwrap();
+        standby.step(NOW).unwrap().unwrap();
+        assert!(of_lsm(&second) == of_lsm(&first) && !of_lsm(&first)[0].1.is_empty());
+        assert_eq!(second.find_keyspace("t").unwrap().unwrap().user_flags(), flags);
+    }
+    // A step that fails leaves a second store that begins anew.
+    first.drop_keyspace("t").unwrap();
+    let options = KeyspaceOptions { user_flags: 7, ..KeyspaceOptions::default() };
+    let keyspace = first.keyspace("t", options).unwrap();
+    first.put(&keyspace, b"same", b"value").unwrap();
+    let flag = Interrupt::default();
+    flag.set(true);
+    let mut standby = standby.interrupt(flag.clone());
+    assert!(matches!(standby.step(NOW), Err(Error::Interrupted)));
+    flag.set(false);
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    while standby.step(NOW).unwrap().is_some() {}
+    assert!(of_lsm(&second) == of_lsm(&first));
 }
