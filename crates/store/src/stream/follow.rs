@@ -201,6 +201,8 @@ impl<S: Followed> Follow<S> {
     /// As [`Store::begin_read`]; with a name, as [`Store::pin`]; a damaged page. It can be asked
     /// again then.
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<Step<S>>> {
+        // What can fail does before anything is given away.
+        self.id()?;
         if let Some(new) = self.again.take() {
             let old = self.base.replace(Arc::clone(&new));
             return self.step_between(old, new).map(Some);
