@@ -101,8 +101,8 @@ impl LsmWalk {
         let Some(keyspace) = keyspace else {
             return Err(Error::NoTable { name: scan.table.clone() });
         };
-        let low = bound(&scan.keys.0, ends.low.as_ref());
-        let high = bound(&scan.keys.1, ends.high.as_ref());
+        let [low, high] = scan.inside(ends, |a, b| a.cmp(b));
+        let (low, high) = (bound(&scan.keys.0, low), bound(&scan.keys.1, high));
         let mut range = snapshot.range(&keyspace, (low, high))?;
         if scan.keys_only {
             range = range.keys_only();

@@ -1,5 +1,6 @@
 //! What a stream reads, and how long it may hold a snapshot.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -277,7 +278,8 @@ impl Scan {
         self
     }
 
-    /// Reads only what comes after a place, in the direction of the stream.
+    /// Reads only what comes after a place, in the direction of the stream; of a range, only what
+    /// is in it.
     pub fn after(mut self, position: Position) -> Self {
         self.after = Some(position);
         self
@@ -491,6 +493,24 @@ impl Scan {
         let (after, until) = (self.after.clone(), self.until.clone());
         let (low, high) = if self.is_reverse { (until, after) } else { (after, until) };
         Ends { low, high, ..Ends::default() }
+    }
+
+    /// The places that were reached from either end. One that is not in the range, where a token or
+    /// the caller has put it, leaves the range as it is.
+    pub(super) fn inside<'e>(
+        &self,
+        ends: &'e Ends,
+        compare: impl Fn(&[u8], &[u8]) -> Ordering,
+    ) -> [Option<&'e Position>; 2] {
+        let is_inside = |end: &Bound<Vec<u8>>, key: &[u8], inside: Ordering| match end {
+            Bound::Unbounded => true,
+            Bound::Included(end) => compare(key, end) != inside.reverse(),
+            Bound::Excluded(end) => compare(key, end) == inside,
+        };
+        let Ends { low, high, .. } = ends;
+        let low = low.as_ref().filter(|at| is_inside(&self.keys.0, &at.key, Ordering::Greater));
+        let high = high.as_ref().filter(|at| is_inside(&self.keys.1, &at.key, Ordering::Less));
+        [low, high]
     }
 
     /// How many pairs may still be given after `taken` ones.

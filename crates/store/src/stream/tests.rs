@@ -680,3 +680,59 @@ fn pairs_are_moved_between_keyspaces() {
     assert_eq!(db.get(&done, &[4]).unwrap().unwrap(), b"new"[..]);
     assert_eq!(db.get(&done, &[9]).unwrap().unwrap(), [9; 100_000][..]);
 }
+
+/// Hunts for a place outside of the range, of a caller or of a forged token, that widens it.
+#[test]
+fn a_place_outside_of_the_range_does_not_widen_it() {
+    fn gives<S: Source>(store: &S, reverse: bool, at: &[u8], values: Option<u8>) -> Vec<Vec<u8>> {
+        let place = Position { key: at.to_vec(), value: values.map(|value| vec![value]) };
+        let scan = Scan::new("t").range((Bound::Excluded(&[10][..]), Bound::Included(&[13][..])));
+        let scan = if reverse { scan.reverse() } else { scan };
+        let token = scan.clone().after(place.clone()).pairs(store).unwrap().token().unwrap();
+        let keys = |scan: Scan| -> Vec<Vec<u8>> {
+            scan.pairs(store).unwrap().map(|pair| pair.unwrap().key().to_vec()).collect()
+        };
+        let found = keys(scan.clone().after(place));
+        assert_eq!(keys(scan.after_token(&token, store).unwrap()), found);
+        found
+    }
+    fn check<S: Source>(store: &S, of_each: usize) {
+        let values = (of_each > 1).then_some(of_each as u8 / 2);
+        for (at, reverse, expected) in [
+            (3, false, vec![11, 12, 13]),
+            (10, false, vec![11, 12, 13]),
+            (11, false, vec![12, 13]),
+            (13, false, vec![]),
+            (17, false, vec![]),
+            (17, true, vec![13, 12, 11]),
+            (13, true, vec![12, 11]),
+            (10, true, vec![]),
+            (3, true, vec![]),
+        ] {
+            let mut found = gives(store, reverse, &[at], values);
+            // Of the key of the place itself some values may be left.
+            found.retain(|key| key[0] != at);
+            found.dedup();
+            let expected: Vec<Vec<u8>> = expected.into_iter().map(|key| vec![key]).collect();
+            assert_eq!(found, expected, "{at} {reverse} {of_each}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for of_each in [1, 4] {
+        let store = Store::create(folder.path().join(format!("{of_each}"))).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        let options = TableOptions::new();
+        let options = if of_each > 1 { options.duplicates() } else { options };
+        let table = txn.create_table("t", &options).unwrap();
+        for n in 0..20 * of_each {
+            txn.put(table, &[n / of_each], &[n % of_each]).unwrap();
+        }
+        txn.commit().unwrap();
+        check(&store, usize::from(of_each));
+    }
+    let db = crate::lsm::Options::new().create(true).open(folder.path().join("db")).unwrap();
+    let mut sink = Sink::new(&db, "t").unwrap();
+    (0..20_u8).for_each(|n| assert!(sink.put(&[n], b"").unwrap()));
+    sink.finish().unwrap();
+    check(&db, 1);
+}

@@ -1,11 +1,12 @@
 //! The tree engine as a source of streams.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::scan::{Ends, Position, Scan, Values};
 use super::source::{Item, Snapshot, Source, Walk};
 use crate::Result;
-use crate::tree::{Bytes, Cursor, Entry, Range, ReadTxn, Snapshot as _, Store, Table};
+use crate::tree::{Bytes, Cursor, Entry, Order, Range, ReadTxn, Snapshot as _, Store, Table};
 
 impl Source for Store {
     type Snapshot = ReadTxn;
@@ -52,14 +53,15 @@ impl Snapshot for ReadTxn {
     fn walk<'t>(&'t self, scan: &Scan, ends: &Ends) -> Result<TreeWalk<'t>> {
         let table = self.table(&scan.table)?;
         let each = scan.values == Values::Each && self.table_info(table)?.duplicates;
-        let low = bound(&scan.keys.0, ends.low.as_ref(), each);
-        let high = bound(&scan.keys.1, ends.high.as_ref(), each);
+        let order = self.order(table)?;
+        let [first, last] = scan.inside(ends, |a, b| compare(&order, a, b));
+        let (low, high) = (bound(&scan.keys.0, first, each), bound(&scan.keys.1, last, each));
         let way = match scan.values {
             Values::Each => {
                 let mut range = self.range(table, (low, high))?;
                 if each {
-                    pass(&mut range, false, pairs_up_to(self, table, ends.low.as_ref())?)?;
-                    pass(&mut range, true, pairs_from(self, table, ends.high.as_ref())?)?;
+                    pass(&mut range, false, pairs_up_to(self, table, first)?)?;
+                    pass(&mut range, true, pairs_from(self, table, last)?)?;
                 }
                 pass(&mut range, scan.is_reverse, scan.to_skip(ends))?;
                 Way::Each(Box::new(range))
@@ -71,6 +73,15 @@ impl Snapshot for ReadTxn {
             }
         };
         Ok(TreeWalk { way, keys_only: scan.keys_only, left: scan.left(ends.taken) })
+    }
+}
+
+/// How two keys of a table compare.
+fn compare(order: &Order, a: &[u8], b: &[u8]) -> Ordering {
+    match order {
+        Order::Bytewise => a.cmp(b),
+        Order::Reverse | Order::Integer => a.iter().rev().cmp(b.iter().rev()),
+        Order::Custom { compare, .. } => compare(a, b),
     }
 }
 
