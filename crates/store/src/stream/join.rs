@@ -99,7 +99,8 @@ impl<S: Source> Keys for Way<S> {
         let high = self.scan.keys.high().map(<[u8]>::to_vec);
         let scan = self.scan.clone().range((std::ops::Bound::Included(key.to_vec()), high));
         let snapshot = Arc::clone(self.held.snapshot());
-        self.held = Held::new(snapshot, &scan, &Ends::default())?;
+        let ends = Ends { low: None, ..self.scan.ends() };
+        self.held = Held::new(snapshot, &scan, &ends)?;
         self.step()
     }
 

@@ -736,3 +736,21 @@ fn a_place_outside_of_the_range_does_not_widen_it() {
     sink.finish().unwrap();
     check(&db, 1);
 }
+
+/// Hunts for keys of an input that a stream has given from its end before.
+#[test]
+fn an_input_of_a_join_ends_where_the_token_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    for (name, keys) in [("all", (0..20).collect::<Vec<u8>>()), ("some", vec![0, 12, 13, 18])] {
+        let mut sink = Sink::new(&store, name).unwrap();
+        keys.iter().for_each(|&key| assert!(sink.put(&[key], b"").unwrap()));
+        sink.finish().unwrap();
+    }
+    let mut pairs = Scan::new("all").pairs(&store).unwrap();
+    assert_eq!((pairs.by_ref().take(1).count(), pairs.by_ref().rev().take(5).count()), (1, 5));
+    let rest = Scan::resume(&pairs.token().unwrap(), &store).unwrap();
+    let inputs = [rest, Scan::new("some")].map(|scan| Input::new(&scan, &store).unwrap());
+    let both = Join::new(Kind::Intersection, inputs.into()).unwrap();
+    assert_eq!(both.map(|joined| joined.unwrap().key).collect::<Vec<_>>(), [[12], [13]]);
+}
