@@ -2,6 +2,7 @@
 //! SQLite asks for it.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hedgerow::tree::raw::Passed;
 use hedgerow::tree::{Cursor, Entry, Snapshot, Table};
@@ -35,6 +36,9 @@ pub(crate) struct Row {
     /// What is to be done before it is read: [`CHECK_NOTHING`] and so on.
     pub(crate) check: u8,
     pub(crate) is_entry: u8,
+    /// Of one that is not at hand as a whole: a number that no other one has, nor the same one when
+    /// it is shown again.
+    pub(crate) showing: u32,
     /// The address at which the store has it, which is not read from.
     pub(crate) place: usize,
 }
@@ -49,6 +53,7 @@ impl Row {
         sum_len: 0,
         check: CHECK_NOTHING,
         is_entry: 0,
+        showing: 0,
         place: 0,
     };
 }
@@ -142,8 +147,14 @@ pub(crate) fn show(
         (sum, record) = copy.split_at(sum.len());
     }
     show_parts(shape, sum, record, row);
+    if row.local < row.len {
+        row.showing = SHOWINGS.fetch_add(1, Ordering::Relaxed);
+    }
     Ok(())
 }
+
+/// How many rows were shown of which only a part is at hand.
+static SHOWINGS: AtomicU32 = AtomicU32::new(0);
 
 /// The same for an entry that a run of steps has come to, but for the number of a row.
 #[inline(always)]

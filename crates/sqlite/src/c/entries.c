@@ -46,9 +46,11 @@ SQLITE_PRIVATE i64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){
   return 0x7fffffff;
 }
 
+/* SQLite keeps a long column that does not stand in the bytes at hand, and asks here whether the row
+** from which it wants it again is still the same. */
 SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeOffset(pCur);
-  return 0;
+  return cursorOf(pCur)->row.showing;
 }
 
 static HG_NOINLINE int hgPayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){

@@ -15,6 +15,7 @@ mod hooks;
 mod kills;
 mod orders;
 mod pair;
+mod parts;
 mod plain;
 mod probes;
 mod ranks;
