@@ -268,6 +268,6 @@ impl Txn {
             None if view.flags & (integer | reverse) != 0 => Order::Reverse,
             None => Order::Bytewise,
         };
-        Ok(main_db::compare(&order, a, b) as c_int)
+        Ok(order.compare(a, b) as c_int)
     }
 }

@@ -5,7 +5,6 @@
 //! A cursor on it remembers the key on which it stands; each step looks for the next one on both
 //! sides and takes the nearer.
 
-use std::cmp::Ordering;
 use std::ops::Bound;
 
 use hedgerow::Error;
@@ -36,18 +35,10 @@ impl Names {
         if self.list.is_none() {
             let tables = txn.tables()?.into_iter().map(|table| table.name.into_boxed_slice());
             let mut names: Vec<_> = tables.filter(|name| !name.is_empty()).collect();
-            names.sort_by(|a, b| compare(order, a, b));
+            names.sort_by(|a, b| order.compare(a, b));
             self.list = Some(names);
         }
         Ok(self.list.as_deref().unwrap_or_default())
-    }
-}
-
-pub(crate) fn compare(order: &Order, a: &[u8], b: &[u8]) -> Ordering {
-    match order {
-        Order::Custom { compare, .. } => compare(a, b),
-        Order::Reverse | Order::Integer => a.iter().rev().cmp(b.iter().rev()),
-        _ => a.cmp(b),
     }
 }
 
@@ -90,8 +81,8 @@ impl<S: Snapshot> Main<'_, S> {
         let name = self.find_name(&order, from, forward)?;
         let row = self.find_row(from, forward)?;
         let nearer = |name: &[u8], key: &[u8]| match forward {
-            true => compare(&order, name, key).is_le(),
-            false => compare(&order, name, key).is_ge(),
+            true => order.compare(name, key).is_le(),
+            false => order.compare(name, key).is_ge(),
         };
         match (name, row) {
             (Some(name), Some((key, _))) if nearer(&name, &key) => self.record(&name).map(Some),
@@ -111,8 +102,8 @@ impl<S: Snapshot> Main<'_, S> {
         forward: bool,
     ) -> Result<Option<Box<[u8]>>, Error> {
         let names = self.names.list(self.txn, order)?;
-        let below = |key: &[u8]| names.partition_point(|name| compare(order, name, key).is_lt());
-        let behind = |key: &[u8]| names.partition_point(|name| compare(order, name, key).is_le());
+        let below = |key: &[u8]| names.partition_point(|name| order.compare(name, key).is_lt());
+        let behind = |key: &[u8]| names.partition_point(|name| order.compare(name, key).is_le());
         // Forward the name at the place, backwards the one before it.
         let place = match (from, forward) {
             (From::Edge, true) => 0,
@@ -172,7 +163,7 @@ impl<S: Snapshot> Main<'_, S> {
             Aim::Key(key) => {
                 let found = self.find(From::At(key), true)?;
                 let order = self.order()?;
-                let exact = |pair: &Pair| compare(&order, pair.bytes(), key).is_eq();
+                let exact = |pair: &Pair| order.compare(pair.bytes(), key).is_eq();
                 if found.as_ref().is_some_and(|pair| !exact(pair)) {
                     self.stand(place, found.as_ref());
                     return Err(Stop::Code(MDB_NOTFOUND));
@@ -252,10 +243,10 @@ impl<S: Snapshot> Main<'_, S> {
             (Bound::Unbounded, true) => 0,
             (Bound::Unbounded, false) => names.len(),
             (Bound::Included(key), true) | (Bound::Excluded(key), false) => {
-                names.partition_point(|name| compare(order, name, key).is_lt())
+                names.partition_point(|name| order.compare(name, key).is_lt())
             }
             (Bound::Excluded(key), true) | (Bound::Included(key), false) => {
-                names.partition_point(|name| compare(order, name, key).is_le())
+                names.partition_point(|name| order.compare(name, key).is_le())
             }
         })
     }

@@ -1,12 +1,11 @@
 //! The tree engine as a source of streams.
 
-use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::scan::{Ends, Position, Scan, Values};
 use super::source::{Item, Snapshot, Source, Walk};
 use crate::Result;
-use crate::tree::{Bytes, Cursor, Entry, Order, Range, ReadTxn, Snapshot as _, Store, Table};
+use crate::tree::{Bytes, Cursor, Entry, Range, ReadTxn, Snapshot as _, Store, Table};
 
 impl Source for Store {
     type Snapshot = ReadTxn;
@@ -54,7 +53,7 @@ impl Snapshot for ReadTxn {
         let table = self.table(&scan.table)?;
         let each = scan.values == Values::Each && self.table_info(table)?.duplicates;
         let order = self.order(table)?;
-        let [first, last] = scan.inside(ends, |a, b| compare(&order, a, b));
+        let [first, last] = scan.inside(ends, |a, b| order.compare(a, b));
         let (low, high) = (bound(&scan.keys.0, first, each), bound(&scan.keys.1, last, each));
         let way = match scan.values {
             Values::Each => {
@@ -73,15 +72,6 @@ impl Snapshot for ReadTxn {
             }
         };
         Ok(TreeWalk { way, keys_only: scan.keys_only, left: scan.left(ends.taken) })
-    }
-}
-
-/// How two keys of a table compare.
-fn compare(order: &Order, a: &[u8], b: &[u8]) -> Ordering {
-    match order {
-        Order::Bytewise => a.cmp(b),
-        Order::Reverse | Order::Integer => a.iter().rev().cmp(b.iter().rev()),
-        Order::Custom { compare, .. } => compare(a, b),
     }
 }
 

@@ -42,6 +42,23 @@ impl Order {
     ) -> Self {
         Self::Custom { name: name.into(), compare: Arc::new(compare) }
     }
+
+    /// How two keys, or two values, compare in this order.
+    ///
+    /// ```
+    /// use hedgerow::tree::Order;
+    ///
+    /// assert!(Order::Bytewise.compare(b"ab", b"ba").is_lt());
+    /// assert!(Order::Reverse.compare(b"ab", b"ba").is_gt());
+    /// ```
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Self::Bytewise => a.cmp(b),
+            // The last byte of an integer weighs most: the format is little-endian.
+            Self::Reverse | Self::Integer => a.iter().rev().cmp(b.iter().rev()),
+            Self::Custom { compare, .. } => compare(a, b),
+        }
+    }
 }
 
 impl std::fmt::Debug for Order {
