@@ -46,20 +46,20 @@ fn place(i: usize) -> (usize, usize) {
 impl Opened {
     #[inline(always)]
     pub(crate) fn get(&self, i: usize) -> Option<&OpenTable> {
-        let (chunk, at) = place(i);
-        match chunk {
-            0 => self.first.get()?.get(at)?.get(),
-            _ => self.more.get()?.get(chunk - 1)?.get()?.get(at)?.get(),
+        if i < FIRST_CHUNK {
+            return self.first.get()?.get(i)?.get();
         }
+        let (chunk, at) = place(i);
+        self.more.get()?.get(chunk - 1)?.get()?.get(at)?.get()
     }
 
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, i: usize) -> Option<&mut OpenTable> {
-        let (chunk, at) = place(i);
-        match chunk {
-            0 => self.first.get_mut()?.get_mut(at)?.get_mut(),
-            _ => self.more.get_mut()?.get_mut(chunk - 1)?.get_mut()?.get_mut(at)?.get_mut(),
+        if i < FIRST_CHUNK {
+            return self.first.get_mut()?.get_mut(i)?.get_mut();
         }
+        let (chunk, at) = place(i);
+        self.more.get_mut()?.get_mut(chunk - 1)?.get_mut()?.get_mut(at)?.get_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenTable> {
