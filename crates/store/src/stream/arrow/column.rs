@@ -84,7 +84,9 @@ impl Column {
         match (&mut self.builder, self.form) {
             (Builder::Bytes(builder), _) => builder.append_value(bytes),
             (Builder::Text(builder), Form::Text(form)) => {
-                builder.append_value((form.write)(bytes)?)
+                let text = (form.write)(bytes)?;
+                check_room(builder.values_slice().len(), text.len())?;
+                builder.append_value(text);
             }
             (Builder::Text(builder), _) => {
                 let text = str::from_utf8(bytes);
@@ -118,6 +120,15 @@ impl Column {
             Builder::I64(builder) => Arc::new(builder.finish()),
             Builder::F64(builder) => Arc::new(builder.finish()),
         }
+    }
+}
+
+/// Refuses a text that makes a column longer than its offsets of 31 bits can tell: it may be several
+/// times as long as the bytes that it stands for.
+fn check_room(there: usize, more: usize) -> Result<(), String> {
+    match there.checked_add(more) {
+        Some(sum) if i32::try_from(sum).is_ok() => Ok(()),
+        _ => Err(format!("the text has {more} bytes, and a column holds less than 2 GiB")),
     }
 }
 
@@ -239,6 +250,23 @@ impl Cell<'_> {
             Self::Integer(number) => Some(*number as f64),
             Self::Text(text) => text.trim().parse().ok(),
             Self::Float(number) => Some(*number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What has no place in a column.
+
+    use super::check_room;
+
+    #[test]
+    fn a_column_is_shorter_than_two_gib() {
+        let most = i32::MAX as usize;
+        assert_eq!((check_room(0, most), check_room(most, 0)), (Ok(()), Ok(())));
+        for (there, more) in [(0, most + 1), (most, 1), (1, most), (1, usize::MAX)] {
+            let reason = check_room(there, more).unwrap_err();
+            assert!(reason.starts_with(&format!("the text has {more} bytes")), "{reason}");
         }
     }
 }
