@@ -754,3 +754,24 @@ fn an_input_of_a_join_ends_where_the_token_says() {
     let both = Join::new(Kind::Intersection, inputs.into()).unwrap();
     assert_eq!(both.map(|joined| joined.unwrap().key).collect::<Vec<_>>(), [[12], [13]]);
 }
+
+/// Hunts for a pair that is appended although another writer has put one behind it meanwhile.
+#[test]
+fn what_others_put_behind_it_stops_an_appending_sink() {
+    let (_folder, db) = db();
+    let keyspace = db.keyspace("t", Default::default()).unwrap();
+    db.put(&keyspace, &[1], b"").unwrap();
+    let appending = || Sink::new(&db, "t").unwrap().mode(Mode::Append);
+    let mut sink = appending();
+    assert!(sink.put(&[5], b"").unwrap());
+    db.put(&keyspace, &[9], b"").unwrap();
+    assert!(sink.put(&[7], b"").unwrap());
+    assert!(matches!(sink.finish(), Err(Error::Conflict)));
+    let mut sink = appending();
+    assert!(sink.put(&[10], b"").unwrap());
+    assert!(matches!(sink.put(&[7], b""), Err(Error::Rejected { .. })));
+    let mut sink = appending();
+    db.put(&keyspace, &[10], b"").unwrap();
+    assert!(sink.put(&[11], b"").unwrap() && sink.put(&[12], b"").unwrap());
+    sink.finish().unwrap();
+}

@@ -1,7 +1,7 @@
 //! What each engine does with the pairs of a sink.
 
 use super::{Mode, Rejected, Target, sealed};
-use crate::lsm::{Batch, Db, Keyspace, Readable, Transaction};
+use crate::lsm::{Batch, Db, Keyspace, Transaction};
 use crate::tree::{Snapshot as _, Store, Table, TableOptions, WriteTxn};
 use crate::{Durability, Error, Result};
 
@@ -166,9 +166,10 @@ impl sealed::Sealed for Db {
                 Writes::Seeing(Box::new(self.transaction()))
             }
         };
-        let last = match mode {
-            Mode::Append => {
-                let last = self.range(&keyspace, ..)?.keys_only().next_back();
+        let last = match (mode, &writes) {
+            // The transaction notices what others put behind it.
+            (Mode::Append, Writes::Seeing(txn)) => {
+                let last = txn.range(&keyspace, ..)?.keys_only().next_back();
                 last.transpose()?.map(|(key, _)| key)
             }
             _ => None,
