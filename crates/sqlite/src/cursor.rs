@@ -1,9 +1,6 @@
 //! A cursor on a tree of SQLite's: a cursor of the engine, and the entry that it stands on as
 //! SQLite asks for it.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use hedgerow::tree::raw::Passed;
 use hedgerow::tree::{Cursor, Entry, Snapshot, Table};
 use libsqlite3_sys as sys;
@@ -12,10 +9,11 @@ use crate::code::{Answer, code_of};
 use crate::conn::{Body, Conn, on_body};
 use crate::rowid::{key_of, rowid_of};
 use crate::steps::{Found, Shown, run_in, seek_in, step_in};
-use crate::sums::{self, CORRUPT_ROW, Kind, Owner};
+use crate::sums::{self, CORRUPT_ROW, Kind};
 
-/// How many bytes of a long row are copied when a cursor of a writer comes to it.
-const LOCAL_MAX: usize = 32 << 10;
+/// Of a longer row that stands in pages of its own only the first page is read when a cursor comes
+/// to it, and the rest when it is asked for.
+const WHOLE_MAX: u32 = 32 << 10;
 
 /// The entry under a cursor, as C reads it: `HgRow` in `store.h`.
 #[repr(C)]
@@ -96,6 +94,8 @@ pub(crate) enum Way {
 mod last;
 mod parts;
 
+use parts::{FRONT_MIN, note_long};
+
 /// A cursor.
 pub(crate) struct Position {
     root: u32,
@@ -125,36 +125,35 @@ pub(crate) struct Position {
 /// The most rows that a cursor goes ahead: `HG_AHEAD` in `hedgerow.c`.
 const AHEAD: usize = 128;
 
-/// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
+/// Fills in what C reads of an entry; `copy` is for one that may change beneath it. `whole_len`
+/// says how long its value is, if only the first bytes of that were given.
 #[inline(always)]
 pub(crate) fn show(
     shape: Shape,
     entry: &Entry<'_>,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
+    whole_len: impl FnOnce() -> Option<u32>,
 ) -> Answer {
     if !shape.is_index {
         row.rowid = rowid_of(&entry.key)?;
     }
     let (mut sum, mut record) = parts(shape.is_index, entry)?;
     row.place = record.as_ptr().addr();
-    row.len = u32::try_from(record.len()).map_err(|_| sys::SQLITE_CORRUPT)?;
+    row.len = record.len() as u32;
+    if record.len() >= FRONT_MIN {
+        let whole_len = || if shape.is_index { None } else { whole_len() };
+        note_long(row, record.len(), sum.len(), whole_len)?;
+    }
     if let Some(copy) = copy {
-        let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
         copy.clear();
         copy.extend_from_slice(sum);
-        copy.extend_from_slice(&record[..local]);
+        copy.extend_from_slice(record);
         (sum, record) = copy.split_at(sum.len());
     }
     show_parts(shape, sum, record, row);
-    if row.local < row.len {
-        row.showing = SHOWINGS.fetch_add(1, Ordering::Relaxed);
-    }
     Ok(())
 }
-
-/// How many rows were shown of which only a part is at hand.
-static SHOWINGS: AtomicU32 = AtomicU32::new(0);
 
 /// The same for an entry that a run of steps has come to, but for the number of a row.
 #[inline(always)]
@@ -284,8 +283,12 @@ impl Position {
                 *of = table;
             }
             (Some(table), none) => {
-                let cursor = on_body!(&conn.body, txn => txn.cursor(table));
-                *none = Some((table, cursor.map_err(|e| code_of(&e))?));
+                let cursor = on_body!(&conn.body, txn => {
+                    let mut cursor = txn.cursor(table).map_err(|e| code_of(&e))?;
+                    cursor.give_fronts(txn, WHOLE_MAX);
+                    cursor
+                });
+                *none = Some((table, cursor));
             }
             (None, cursor) => *cursor = None,
         }
@@ -451,39 +454,7 @@ impl Position {
                 return Ok(false);
             };
             let copy = (is_writer && !cursor.is_on_lasting_entry(txn)).then_some(copy);
-            show(shape, &entry, copy, row).map(|()| true)
-        })
-    }
-
-    /// Reads a part of the row of a key.
-    pub(crate) fn read(
-        &mut self,
-        conn: &mut Conn,
-        key: &[u8],
-        from: u32,
-        out: &mut [u8],
-    ) -> Answer {
-        self.ready(conn)?;
-        let Some((table, _)) = &self.cursor else { return Err(sys::SQLITE_CORRUPT) };
-        on_body!(&conn.body, txn => {
-            let reader = txn.value_reader(*table, key).map_err(|e| code_of(&e))?;
-            let mut reader = reader.ok_or(sys::SQLITE_CORRUPT)?;
-            reader.seek(SeekFrom::Start(from.into())).map_err(|_| sys::SQLITE_IOERR)?;
-            reader.read_exact(out).map_err(|_| sys::SQLITE_CORRUPT)
-        })
-    }
-
-    /// Compares the row of a number with its checksum: one of which only a part is at hand.
-    pub(crate) fn verify(&mut self, conn: &mut Conn, rowid: i64) -> Answer {
-        self.ready(conn)?;
-        let Some((table, _)) = &self.cursor else { return Err(sys::SQLITE_CORRUPT) };
-        let Conn { body, sums, .. } = conn;
-        on_body!(&*body, txn => {
-            let value = txn.get(*table, &key_of(rowid)).map_err(|e| code_of(&e))?;
-            let value = value.ok_or(sys::SQLITE_CORRUPT)?;
-            let value = value.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
-            let (sum, record) = value.split_at(sums::len_of(value)?);
-            sums.verify(Owner::Row(rowid), sum, record, record.as_ptr().addr())
+            show(shape, &entry, copy, row, || cursor.len_of_front(txn)).map(|()| true)
         })
     }
 

@@ -360,7 +360,7 @@ calls! {
             return Err(CORRUPT_ROW);
         }
         if row.local < row.len {
-            return cursor.verify(conn, row.rowid);
+            return cursor.verify_long(conn, row);
         }
         // SAFETY: `show` has stored what C gives back, and the cursor has not moved since.
         let (sum, record) = unsafe {

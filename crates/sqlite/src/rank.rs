@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn hg_root_nth(
         };
         on_body!(&conn.body, txn => {
             if let Some(entry) = txn.nth(table, n).map_err(|e| code_of(&e))? {
-                show(Shape { is_index, is_complete: false }, &entry, None, row)?;
+                show(Shape { is_index, is_complete: false }, &entry, None, row, || None)?;
                 *is_there = 1;
             }
         });

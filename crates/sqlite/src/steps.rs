@@ -67,25 +67,30 @@ pub(crate) enum Shown {
 
 /// Shows an entry on which a cursor is in a transaction of one kind; a writer has room for a copy.
 #[inline(always)]
-pub(crate) fn show_in<S: Snapshot>(
+fn show_in<S: Snapshot>(
     txn: &S,
-    cursor: &Cursor,
+    cursor: &mut Cursor,
     shape: Shape,
     entry: &Entry<'_>,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
 ) -> Answer<Shown> {
-    let Some(copy) = copy else { return show(shape, entry, None, row).map(|()| Shown::Lasting) };
+    let Some(copy) = copy else {
+        let shown = show(shape, entry, None, row, || cursor.len_of_front(txn));
+        return shown.map(|()| Shown::Lasting);
+    };
     let (sum, record) = parts(shape.is_index, entry)?;
     let is_in_leaf =
         cursor.is_in_changed_leaf(record) && (sum.is_empty() || cursor.is_in_changed_leaf(sum));
     if is_in_leaf {
-        return show(shape, entry, None, row).map(|()| Shown::InLeaf);
+        return show(shape, entry, None, row, || None).map(|()| Shown::InLeaf);
     }
-    if cursor.is_on_lasting_entry(txn) {
-        return show(shape, entry, None, row).map(|()| Shown::Lasting);
+    let is_lasting = cursor.is_on_lasting_entry(txn);
+    let whole_len = || cursor.len_of_front(txn);
+    if is_lasting {
+        return show(shape, entry, None, row, whole_len).map(|()| Shown::Lasting);
     }
-    show(shape, entry, Some(copy), row).map(|()| Shown::Copied)
+    show(shape, entry, Some(copy), row, whole_len).map(|()| Shown::Copied)
 }
 
 /// Steps in a transaction of one kind, as many as there is room for rows, or fewer: none after an

@@ -24,7 +24,8 @@ const FAST_MARK: u8 = 0;
 const LONG_MARK: u8 = 0x80;
 /// Bytes of a checksum as it is stored.
 const FAST_LEN: usize = 1 + 8;
-const LONG_LEN: usize = 2 + 32;
+/// No checksum has more.
+pub(crate) const LONG_LEN: usize = 2 + 32;
 
 /// What `PRAGMA row_checksum` says: what rows that are written carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::pair::{Pair, transcript};
 const AT_A_TIME: u64 = 500;
 
 /// A random number generator: SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -24,16 +24,16 @@ impl Random {
         z ^ z >> 31
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
     /// One of those from `from` to `to`, the latter not among them.
-    fn between(&mut self, from: u64, to: u64) -> u64 {
+    pub(super) fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from)
     }
 
-    fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    pub(super) fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len() as u64) as usize]
     }
 }

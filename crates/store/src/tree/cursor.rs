@@ -12,6 +12,7 @@ use crate::Result;
 
 mod ahead;
 mod among;
+mod fronts;
 mod joined;
 mod run;
 mod seek;
@@ -20,6 +21,7 @@ mod write;
 
 pub use ahead::{Ahead, KeyRoom, Step};
 pub use among::Among;
+use fronts::Habits;
 pub use run::{Passed, Passing};
 
 /// Where a cursor stands.
@@ -79,9 +81,7 @@ pub struct Cursor {
     kept: Kept,
     /// Whether a key may have several values.
     is_paired: bool,
-    /// How many searches near the place have failed one after the other, and then how many have not
-    /// been tried ([`Cursor::seek_beside`]).
-    strayed: u8,
+    habits: Habits,
 }
 
 /// The entry of a cursor, kept in write transactions to find the place again; the value only if
@@ -180,7 +180,7 @@ impl Cursor {
             path: Path::EMPTY,
             kept: Kept { key: Vec::new(), data: Vec::new() },
             is_paired,
-            strayed: 0,
+            habits: Habits::NEW,
         })
     }
 
@@ -222,7 +222,10 @@ impl Cursor {
                 }
                 Entry { key: Bytes::new(first, second), value: value.into() }
             }
-            None => search::entry(txn.pages(), &page.leaf_record(self.slot), self.value)?,
+            None => {
+                let (record, whole_max) = (page.leaf_record(self.slot), self.habits.whole_max);
+                search::entry_or_front(txn.pages(), &record, self.value, whole_max)?
+            }
         };
         if S::WRITES {
             self.save(&entry);

@@ -319,6 +319,27 @@ pub(crate) fn read_whole<'p>(pages: &'p ReadPages, reference: &ExtentRef) -> Res
     Ok(&bytes[..reference.len as usize])
 }
 
+/// The first page of an extent that is longer than a page, verified: of the rest only the trailer
+/// is read.
+pub(crate) fn read_front<'p>(pages: &'p ReadPages, reference: &ExtentRef) -> Result<&'p [u8]> {
+    let front = Run { start: reference.first, len: 1 };
+    if pages.file.is_extent_checked(front.start) {
+        return pages.run(front);
+    }
+    let plan = Plan::new(u64::from(reference.len), pages.page_size());
+    let first_page = (plan.trailer / plan.page_size) as u32;
+    // What touches a page that is not in memory has its neighbours read, too.
+    for (from, to) in [(0, 1), (first_page, plan.pages)] {
+        if u64::from(front.start) + u64::from(to) <= u64::from(pages.end) {
+            pages.file.read_ahead(Run { start: front.start + from, len: to - from });
+        }
+    }
+    let trailer = trailer(pages, reference, &plan)?;
+    let bytes = pages.run(front)?;
+    verify(pages, front.start, &bytes[plan.covered(0)], u32_at(trailer, 8))?;
+    Ok(bytes)
+}
+
 fn verify(pages: &ReadPages, no: PageNo, covered: &[u8], sum: u32) -> Result<()> {
     if page_sum(no, covered) != sum {
         return Err(pages.file.corrupt(no, "the checksum of a page of a long value is wrong"));
@@ -337,7 +358,8 @@ pub(crate) fn read_part(
     out: &mut [u8],
 ) -> Result<()> {
     let plan = Plan::new(u64::from(reference.len), pages.page_size());
-    let trailer = trailer(pages, reference, &plan)?;
+    // It is not looked at where every page was verified before.
+    let mut sums = None;
     let (mut at, mut done) = (offset as usize, 0);
     while done < out.len() {
         pages.interrupted()?;
@@ -346,6 +368,10 @@ pub(crate) fn read_part(
         let covered = plan.covered(i);
         let page = pages.run(Run { start: no, len: 1 })?;
         if !pages.file.is_extent_checked(no) {
+            let trailer = match sums {
+                Some(trailer) => trailer,
+                None => *sums.insert(trailer(pages, reference, &plan)?),
+            };
             verify(pages, no, &page[..covered.len()], u32_at(trailer, 8 + 4 * i))?;
         }
         let from = at - covered.start;

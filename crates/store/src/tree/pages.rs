@@ -151,7 +151,7 @@ impl PageFile {
 
     /// Begins to read a run in the background.
     #[cold]
-    fn read_ahead(&self, run: Run) {
+    pub(crate) fn read_ahead(&self, run: Run) {
         if let Some(map) = &self.map {
             let (start, len) = (u64::from(run.start), u64::from(run.len));
             map.owner.read_ahead(start << self.shift, len << self.shift);
@@ -298,6 +298,8 @@ pub(crate) trait Pages: Extents {
     fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>>;
     /// `len` bytes from `offset` on in an extent, only the pages touched being checked.
     fn extent_part(&self, reference: &ExtentRef, offset: u64, out: &mut [u8]) -> Result<()>;
+    /// The first page of an extent that is longer than a page, checked.
+    fn extent_front(&self, reference: &ExtentRef) -> Result<&[u8]>;
     /// The page size.
     fn page_size(&self) -> usize;
     /// `Err` if the interruption flag is raised.
@@ -477,6 +479,10 @@ impl Pages for ReadPages {
 
     fn extent_part(&self, reference: &ExtentRef, offset: u64, out: &mut [u8]) -> Result<()> {
         super::extent::read_part(self, reference, offset, out)
+    }
+
+    fn extent_front(&self, reference: &ExtentRef) -> Result<&[u8]> {
+        super::extent::read_front(self, reference)
     }
 
     #[inline(always)]

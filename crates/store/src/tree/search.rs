@@ -115,6 +115,23 @@ pub(crate) fn entry<'p, P: Pages>(
     Ok(Entry { key: key_bytes(pages, record)?, value: value_bytes(pages, record.value(i))? })
 }
 
+/// The same, but of a value that is longer than `whole_max` bytes, and so than a page, only what
+/// stands in its first page.
+pub(crate) fn entry_or_front<'p, P: Pages>(
+    pages: &'p P,
+    record: &Record<'p>,
+    i: usize,
+    whole_max: u32,
+) -> Result<Entry<'p>> {
+    match record.value(i) {
+        ValueCell::Extent(extent) if extent.len > whole_max => {
+            let value = Bytes::from(pages.extent_front(&extent)?);
+            Ok(Entry { key: key_bytes(pages, record)?, value })
+        }
+        _ => entry(pages, record, i),
+    }
+}
+
 /// The (first) value of a key.
 #[inline]
 pub(crate) fn get<'p, P: Pages>(

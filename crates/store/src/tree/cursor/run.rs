@@ -109,7 +109,7 @@ impl Cursor {
     pub fn rebind<S: Snapshot>(&mut self, txn: &S, table: Table) -> crate::Result<()> {
         self.is_paired = txn.open_table(table)?.tree.form.values.is_some();
         (self.table, self.unique, self.changes) = (table, txn.unique(), txn.changes());
-        (self.state, self.leaf, self.strayed) = (State::Nowhere, Leaf::NONE, 0);
+        (self.state, self.leaf, self.habits.strayed) = (State::Nowhere, Leaf::NONE, 0);
         Ok(())
     }
 

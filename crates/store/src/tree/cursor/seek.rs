@@ -171,12 +171,12 @@ impl Cursor {
         if self.is_paired || !is_somewhere || !self.has_leaf(txn) {
             return Ok(None);
         }
-        if self.strayed >= STRAYED {
-            self.strayed += 1;
-            if self.strayed < STRAYED + PAUSE {
+        if self.habits.strayed >= STRAYED {
+            self.habits.strayed += 1;
+            if self.habits.strayed < STRAYED + PAUSE {
                 return Ok(None);
             }
-            self.strayed = STRAYED - 1;
+            self.habits.strayed = STRAYED - 1;
         }
         self.catch_up();
         let page = self.page();
@@ -187,15 +187,15 @@ impl Cursor {
             leaf_slot_near(txn.pages(), &table.tree.form.keys, page, key, self.slot)?;
         let is_here = is_equal || slot > 0 && slot < page.len();
         if is_here {
-            self.strayed = 0;
+            self.habits.strayed = 0;
             self.stand(txn, page, slot, false);
             return Ok(Some(if is_equal { Ordering::Equal } else { Ordering::Greater }));
         }
         if slot > 0 && self.path.is_at_end(txn.pages())? {
-            self.strayed = 0;
+            self.habits.strayed = 0;
             return self.stand_on_last(txn).map(Some);
         }
-        self.strayed += 1;
+        self.habits.strayed += 1;
         Ok(None)
     }
 

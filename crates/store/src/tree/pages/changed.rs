@@ -453,6 +453,13 @@ impl Pages for WritePages {
         }
     }
 
+    fn extent_front(&self, reference: &ExtentRef) -> Result<&[u8]> {
+        match self.new_extent(reference)? {
+            Some(bytes) => Ok(&bytes[..self.page_size()]),
+            None => self.base.extent_front(reference),
+        }
+    }
+
     #[inline(always)]
     fn page_size(&self) -> usize {
         self.base.page_size()
