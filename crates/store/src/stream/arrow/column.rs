@@ -123,8 +123,8 @@ impl Column {
     }
 }
 
-/// Refuses a text that makes a column longer than its offsets of 31 bits can tell: it may be several
-/// times as long as the bytes that it stands for.
+/// Refuses a text that makes a column longer than its offsets of 31 bits can tell: it may be
+/// several times as long as the bytes that it stands for.
 fn check_room(there: usize, more: usize) -> Result<(), String> {
     match there.checked_add(more) {
         Some(sum) if i32::try_from(sum).is_ok() => Ok(()),
