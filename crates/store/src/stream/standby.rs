@@ -11,8 +11,10 @@ use crate::{Durability, Error, Result};
 /// The table of the second store that says to which commit it has come, and its one key.
 const MARK_TABLE: &[u8] = b"hedgerow.standby";
 const MARK_KEY: &[u8] = b"mark";
-/// In the lsm engine, the first copy is made in batches of about this many bytes.
+/// In the lsm engine, what takes several commits is made in batches of about this many bytes.
 const BATCH_BYTES: usize = 8 << 20;
+/// A step with more changes than this takes several.
+const STEP_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
 mod sealed {
     use super::{Durability, Followed, Interrupt, Mark, Result, Step};
@@ -50,8 +52,9 @@ impl Replica for Db {}
 ///
 /// A store of the lsm engine takes tables of whatever order, the keys being ordered bytewise there,
 /// but none with duplicates. A dropped table leaves an empty keyspace if the process dies just
-/// then. One that was made anew with other user flags is not there until the step is made, and if
-/// that fails, the second store begins with everything once more.
+/// then. One that was made anew with other user flags is not there until the step is made, and a
+/// step with more than 256 MiB of changes is made in several commits; if either fails, the second
+/// store begins with everything once more.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -240,6 +243,7 @@ impl sealed::Sealed for Db {
             }
         }
         let (mut batch, mut bytes, mut dropped) = (Batch::new(), 0, Vec::new());
+        let mut most = if is_first { BATCH_BYTES } else { STEP_BYTES_MAX };
         for change in step.tables()? {
             let name = change.name();
             check_name(name)?;
@@ -270,15 +274,19 @@ impl sealed::Sealed for Db {
                     }
                     Change::Removed { key, .. } => (key, None),
                 };
+                let more = key.len() + value.as_ref().map_or(0, |value| value.len());
+                if bytes > 0 && bytes + more > most {
+                    if most != BATCH_BYTES {
+                        self.put(&marks, MARK_KEY, b"")?;
+                    }
+                    self.write_with(std::mem::take(&mut batch), Durability::None)?;
+                    (bytes, most) = (0, BATCH_BYTES);
+                }
                 match &value {
                     Some(value) => batch.put(&keyspace, &key.to_cow(), &value.to_cow())?,
                     None => batch.delete(&keyspace, &key.to_cow())?,
                 }
-                bytes += key.len() + value.map_or(0, |value| value.len());
-                if is_first && bytes >= BATCH_BYTES {
-                    self.write_with(std::mem::take(&mut batch), Durability::None)?;
-                    bytes = 0;
-                }
+                bytes += more;
             }
         }
         batch.put(&marks, MARK_KEY, &step.mark().to_bytes())?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::lsm::{KeyspaceOptions, Options};
+use crate::stream::Sink;
 use crate::tree::{Duplicates, Order, TableOptions, mix};
 
 type Content = Vec<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>;
@@ -354,4 +355,39 @@ fn a_keyspace_that_was_made_anew_has_the_new_flags() {
     let mut standby = Standby::new(&first, "s", &second).unwrap();
     while standby.step(NOW).unwrap().is_some() {}
     assert!(of_lsm(&second) == of_lsm(&first));
+}
+
+/// Hunts for a step that does not fit in a batch, and for a store that stays at half of one.
+#[test]
+fn a_large_step_is_made_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Store::create(folder.path().join("first")).unwrap();
+    let second = Options::new().create(true).open(folder.path().join("second")).unwrap();
+    let fill = |byte: u8| {
+        let mut sink = Sink::new(&first, "t").unwrap();
+        for key in 0..3 * BATCH_BYTES as u32 / 1000 {
+            assert!(sink.put(&key.to_be_bytes(), &[byte; 1000]).unwrap());
+        }
+        sink.finish().unwrap();
+    };
+    fill(1);
+    let standby = || Standby::new(&first, "s", &second).unwrap();
+    let mut latest = standby();
+    while latest.step(NOW).unwrap().is_some() {}
+    fill(2);
+    assert!(latest.step(NOW).unwrap().is_some());
+    assert!(of_lsm(&second) == of_tree(&first));
+    // It fails at the second table, when parts of the first one are there.
+    fill(3);
+    let mut txn = first.begin_write().unwrap();
+    txn.create_table("u", &TableOptions::new().duplicates()).unwrap();
+    txn.commit().unwrap();
+    assert!(matches!(latest.step(NOW), Err(Error::WrongTable { .. })));
+    assert!(of_lsm(&second) != of_tree(&first));
+    let mut txn = first.begin_write().unwrap();
+    txn.drop_table("u").unwrap();
+    txn.commit().unwrap();
+    let mut latest = standby();
+    while latest.step(NOW).unwrap().is_some() {}
+    assert!(of_lsm(&second) == of_tree(&first));
 }
