@@ -329,6 +329,26 @@ static size_t append_values(struct side *side)
 	return ENTRIES;
 }
 
+static size_t del(struct side *side)
+{
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		struct item key = item_of(i);
+		MUST(side, side->del(side->txn, side->dbi, VAL(key), NULL));
+	}
+	return ENTRIES;
+}
+
+/* Every second value of keys that have many. */
+static size_t del_values(struct side *side)
+{
+	for (uint64_t i = 0; i < FIXED_KEYS; i++)
+		for (uint64_t v = 0; v < FIXED_VALUES; v += 2) {
+			struct item key = item_of(i);
+			MUST(side, side->del(side->txn, side->dbi, VAL(key), VAL(v)));
+		}
+	return FIXED_KEYS * FIXED_VALUES / 2;
+}
+
 /* ---- what is measured ---- */
 
 static void nothing(struct side *side)
@@ -378,11 +398,16 @@ static const struct work {
 	{ "put, same key", 100, put_same, fill_plain, 0, 0 },
 	{ "cursor_put APPEND", 106, append, nothing, 0, 0 },
 	{ "cursor_put APPENDDUP", 132, append_values, nothing, MDB_DUPSORT, 0 },
+	{ "del", 90, del, fill_plain, 0, 0 },
+	{ "del, one of many values", 90, del_values, fill_fixed, MDB_DUPSORT, 0 },
+	{ "del, one of many integers", 190, del_values, fill_fixed,
+		MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP, 0 },
 };
 
 static int writes(const struct work *work)
 {
-	return work->work == put_new || work->work == append || work->work == append_values;
+	return work->work == put_new || work->work == append || work->work == append_values
+		|| work->work == del || work->work == del_values;
 }
 
 /* Makes the store that the work is done on. */

@@ -39,6 +39,7 @@
 pub(crate) mod branch;
 pub(crate) mod build;
 pub(crate) mod cell;
+mod cut;
 pub(crate) mod group;
 mod holes;
 mod join;
