@@ -262,7 +262,8 @@ impl Env {
         if self.open.get().is_some() { Err(libc::EINVAL) } else { Ok(()) }
     }
 
-    /// Sets how large the file may grow; 0 takes over what others have set, if they did.
+    /// Sets how large the file may grow, as in LMDB not below what is used; 0 takes over what
+    /// others have set, if they did.
     pub(crate) fn set_map_size(&self, bytes: usize) -> Answer {
         if self.open.get().is_some() && self.is_writing.load(Ordering::Acquire) {
             return Err(libc::EINVAL);
@@ -271,6 +272,9 @@ impl Env {
         let others = opened.and_then(|opened| opened.newest().store.shared_max_size());
         if bytes > 0 || opened.is_none() || others.is_some() {
             self.map_size.store(bytes, Ordering::Relaxed);
+            if bytes > 0 && opened.is_some() {
+                self.map_size.store(self.info()?.mapsize, Ordering::Relaxed);
+            }
             self.share_map_size();
         }
         Ok(())

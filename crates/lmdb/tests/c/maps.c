@@ -76,6 +76,38 @@ static void outgrown(void)
 	mdb_env_close(small);
 }
 
+/* A size below what is used is what is used: no more can be put, and what is there be deleted. */
+static void shrunk(void)
+{
+	static char room[1000];
+	MDB_env *env = open_env(folder("shrunk"), MDB_NOSYNC, 8 << 20);
+	MDB_txn *txn = begin(env, 0);
+	MDB_dbi dbi = open_dbi(txn, NULL, 0);
+	int i, code = 0;
+	for (i = 0; i < 2000; i++) {
+		MDB_val key = bytes(&i, sizeof i), data = bytes(room, sizeof room);
+		OK(mdb_put(txn, dbi, &key, &data, 0));
+	}
+	OK(mdb_txn_commit(txn));
+	OK(mdb_env_set_mapsize(env, 65536));
+	size_t size = info_of(env).me_mapsize, used = (info_of(env).me_last_pgno + 2) * 4096;
+	HOLDS(size >= used && size < used + 16 * 4096);
+	txn = begin(env, 0);
+	for (i = 5000; !code; i++) {
+		MDB_val key = bytes(&i, sizeof i), data = bytes(room, sizeof room);
+		code = mdb_put(txn, dbi, &key, &data, 0);
+	}
+	HOLDS(code == MDB_MAP_FULL);
+	mdb_txn_abort(txn);
+	for (i = 0; i < 200; i++) {
+		MDB_val key = bytes(&i, sizeof i);
+		txn = begin(env, 0);
+		OK(mdb_del(txn, dbi, &key, NULL));
+		OK(mdb_txn_commit(txn));
+	}
+	mdb_env_close(env);
+}
+
 /* Puts entries, each in a transaction of its own, until the map is full; then all can be deleted
  * one by one, and the file has not grown beyond the few pages that are left to deletes. */
 static void empties_full_map(size_t pages, unsigned flags)
@@ -117,6 +149,7 @@ int main(void)
 	fills_map("odd-one", 123456, 1);
 	fills_map("usual", 262144, 0);
 	outgrown();
+	shrunk();
 	puts("map sizes hold");
 	return 0;
 }
