@@ -190,8 +190,8 @@ impl Target {
         synced.map_err(|e| Error::io("flush the folder of", &self.wanted, e))
     }
 
-    /// Gives the file its name. A file that was put there meanwhile is not replaced: a link is never
-    /// made over another file. The file is renamed only where the file system has no links.
+    /// Gives the file its name. A file that was put there meanwhile is not replaced: a link is
+    /// never made over another file. The file is renamed only where the file system has no links.
     fn give_name(&self) -> Result<()> {
         let (system, temporary) = (&self.system, &self.file.path);
         let is_there = match system.link(temporary, &self.wanted) {
