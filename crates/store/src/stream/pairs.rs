@@ -195,9 +195,9 @@ impl<S: Source> Pairs<S> {
         })
     }
 
-    /// Fills a run with the next pairs: at most this many, and no further one after this many
-    /// bytes. It has none after the last pair. A snapshot that is to be exchanged for a newer one
-    /// is exchanged between two runs.
+    /// Fills a run with the next pairs: at most this many, and after the first one no further one
+    /// once it has this many bytes. It has none after the last pair. A snapshot that is to be
+    /// exchanged for a newer one is exchanged between two runs.
     ///
     /// # Errors
     /// As [`Pairs::event`].
@@ -205,7 +205,7 @@ impl<S: Source> Pairs<S> {
         run.clear();
         self.with(|core| {
             core.prepare()?;
-            core.fill(run, (pairs, bytes), false)
+            core.fill(run, (pairs, bytes.max(1)), false)
         })
     }
 

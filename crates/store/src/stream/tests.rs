@@ -568,6 +568,10 @@ fn runs_are_the_pairs_and_outlive_the_stream() {
     for reverse in [false, true] {
         let scan = Scan::new("t");
         let scan = if reverse { scan.reverse() } else { scan };
+        // An empty one would be the end.
+        let mut one = Run::default();
+        scan.clone().pairs(&store).unwrap().fill(&mut one, 9, 0).unwrap();
+        assert_eq!(one.len(), 1);
         let mut pairs = scan.pairs(&store).unwrap();
         let (mut runs, mut sizes) = (Vec::new(), [1, 7, 0, 500, 20].iter().cycle());
         while pairs.remaining() != Some(0) {
