@@ -59,7 +59,8 @@ impl From<Error> for Problem {
 pub(crate) enum Value<'v> {
     Null,
     Integer(i64),
-    Real(f64),
+    /// With the text that SQLite makes of it.
+    Real(f64, &'v [u8]),
     Text(&'v [u8]),
     Blob(&'v [u8]),
 }
@@ -135,14 +136,14 @@ impl Kind {
                 let text = format!("NOT NULL constraint failed: {column}");
                 return Err(Problem::new(sys::SQLITE_CONSTRAINT_NOTNULL, text));
             }
-            (Self::Integer | Self::Unsigned, Value::Real(number)) if whole(number) => {
+            (Self::Integer | Self::Unsigned, Value::Real(number, _)) if whole(number) => {
                 self.exact(Value::Integer(number as i64))
             }
             (Self::Integer | Self::Unsigned, Value::Text(bytes)) => {
                 read(bytes).and_then(|number| self.exact(Value::Integer(number)))
             }
             (Self::Text, Value::Integer(number)) => Some(number.to_string().into_bytes()),
-            (Self::Text, Value::Real(number)) => Some(format!("{number:?}").into_bytes()),
+            (Self::Text, Value::Real(_, text)) => Some(text.to_vec()),
             (Self::Blob, Value::Text(bytes)) => Some(bytes.to_vec()),
             (kind, value) => kind.exact(value),
         };
@@ -476,8 +477,9 @@ mod tests {
         assert!(Kind::Integer.show(b"123").is_err());
         assert_eq!(Kind::Unsigned.exact(Value::Integer(-1)), None);
         assert_eq!(Kind::Integer.stored(Value::Text(b" 7"), "key").unwrap(), bytes(7));
-        assert_eq!(Kind::Integer.stored(Value::Real(7.0), "key").unwrap(), bytes(7));
-        assert!(Kind::Integer.stored(Value::Real(7.5), "key").is_err());
+        assert_eq!(Kind::Integer.stored(Value::Real(7.0, b"7.0"), "key").unwrap(), bytes(7));
+        assert!(Kind::Integer.stored(Value::Real(7.5, b"7.5"), "key").is_err());
+        assert_eq!(Kind::Text.stored(Value::Real(1e21, b"1.0e+21"), "key").unwrap(), b"1.0e+21");
         assert!(Kind::Text.stored(Value::Null, "key").is_err());
         assert_eq!(parted(&joined(b"key", b"value")).unwrap(), (&b"key"[..], &b"value"[..]));
         assert!(parted(b"\0\0\0\x09ab").is_err());

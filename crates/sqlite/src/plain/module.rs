@@ -166,7 +166,10 @@ unsafe fn value<'v>(value: *mut sys::sqlite3_value) -> Value<'v> {
         };
         match sys::sqlite3_value_type(value) {
             sys::SQLITE_INTEGER => Value::Integer(sys::sqlite3_value_int64(value)),
-            sys::SQLITE_FLOAT => Value::Real(sys::sqlite3_value_double(value)),
+            sys::SQLITE_FLOAT => {
+                let number = sys::sqlite3_value_double(value);
+                Value::Real(number, bytes(sys::sqlite3_value_text(value)))
+            }
             sys::SQLITE_TEXT => Value::Text(bytes(sys::sqlite3_value_text(value))),
             sys::SQLITE_BLOB => Value::Blob(bytes(sys::sqlite3_value_blob(value).cast())),
             _ => Value::Null,
@@ -194,7 +197,7 @@ unsafe fn give(context: *mut sys::sqlite3_context, value: Value<'_>) {
         match value {
             Value::Null => sys::sqlite3_result_null(context),
             Value::Integer(number) => sys::sqlite3_result_int64(context, number),
-            Value::Real(number) => sys::sqlite3_result_double(context, number),
+            Value::Real(number, _) => sys::sqlite3_result_double(context, number),
             Value::Text(bytes) => sys::sqlite3_result_text64(
                 context,
                 bytes.as_ptr().cast(),

@@ -244,6 +244,28 @@ fn rows_are_put_changed_and_deleted() {
 }
 
 #[test]
+fn numbers_become_the_texts_that_they_are_in_sql() {
+    let pair = Pair::new();
+    let db = pair.open("hedgerow");
+    db.execute_batch(
+        "create virtual table p using hedgerow('p');
+         create table o(key text primary key, value text) without rowid",
+    )
+    .unwrap();
+    for number in ["0.1+0.2", "1e21", "1e300", "9e999", "-9e999", "-0.5", "1e15", "123456789e-20"] {
+        db.execute_batch(&format!(
+            "insert into p values({number},{number}); insert into o values({number},{number})"
+        ))
+        .unwrap();
+        let found = format!("select count(*) from p where key={number}");
+        assert_eq!(transcript(&db, &found)[0], "1", "{number}");
+    }
+    let rows = "(select * from p except select * from o), (select * from o except select * from p)";
+    assert_eq!(transcript(&db, &format!("select count(*) from {rows}"))[0], "0");
+    assert_eq!(transcript(&db, "select hedgerow_count('p', 1e21)")[0], "1");
+}
+
+#[test]
 fn savepoints_and_rollbacks_reach_the_other_store() {
     let pair = Pair::new();
     let (db, _store) = both(&pair);
