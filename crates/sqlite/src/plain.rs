@@ -80,6 +80,15 @@ pub(crate) enum Kind {
 }
 
 const SIGN: u64 = 1 << 63;
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// The keys that may be equal to a value.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Equal {
+    Key(Vec<u8>),
+    None,
+    Any,
+}
 
 impl Kind {
     fn of(name: &str) -> Option<Self> {
@@ -125,6 +134,31 @@ impl Kind {
             }
             _ => None,
         }
+    }
+
+    /// Whether a value is less than all that this kind has.
+    pub(crate) fn is_below_all(self, value: Value<'_>) -> bool {
+        self == Self::Unsigned && matches!(value, Value::Integer(..0))
+    }
+
+    /// Whether keys are numbers.
+    pub(crate) fn is_number(self) -> bool {
+        matches!(self, Self::Integer | Self::Unsigned)
+    }
+
+    /// Which keys may be equal to a value, in which a text that is a number stands as one if keys
+    /// are numbers.
+    pub(crate) fn equal(self, value: Value<'_>) -> Equal {
+        let key = match (self, value) {
+            // Which text it becomes, or which texts become it, the comparison says.
+            (Self::Text, Value::Integer(_) | Value::Real(..)) => return Equal::Any,
+            (Self::Integer | Self::Unsigned, Value::Real(number, _)) => {
+                let is_whole = number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number);
+                is_whole.then(|| self.exact(Value::Integer(number as i64))).flatten()
+            }
+            _ => self.exact(value),
+        };
+        key.map_or(Equal::None, Equal::Key)
     }
 
     /// The bytes of a value that is stored, converted as SQLite converts what goes into a column.
@@ -245,13 +279,21 @@ pub(crate) struct Plain {
     value: Kind,
     /// Keys may have several values, a row each.
     has_duplicates: bool,
-    /// Whether keys are in the order of their bytes, and so of SQL.
+    /// Whether keys are in the order of their bytes.
+    is_bytewise: bool,
+    /// Whether keys are in the order of SQL.
     is_ordered: bool,
 }
 
 impl Plain {
-    /// Looks a table up; `makes` one of this store if there is none.
-    pub(crate) fn open(conn: &mut Conn, declared: &Declaration, makes: bool) -> Outcome<Self> {
+    /// Looks a table up; `makes` one of this store if there is none. `is_utf8` says that SQL orders
+    /// texts by their bytes, as UTF-8.
+    pub(crate) fn open(
+        conn: &mut Conn,
+        declared: &Declaration,
+        makes: bool,
+        is_utf8: bool,
+    ) -> Outcome<Self> {
         let name = declared.table.as_bytes();
         let mut info: Option<TableInfo> = on_body!(&conn.body, txn => txn.find_table(name)?);
         if info.is_none() && makes {
@@ -272,7 +314,8 @@ impl Plain {
             key: declared.key,
             value: declared.value,
             has_duplicates: info.duplicates,
-            is_ordered: info.order == "bytewise",
+            is_bytewise: info.order == "bytewise",
+            is_ordered: info.order == "bytewise" && (is_utf8 || declared.key != Kind::Text),
         })
     }
 
@@ -297,6 +340,10 @@ impl Plain {
 
     pub(crate) fn has_duplicates(&self) -> bool {
         self.has_duplicates
+    }
+
+    pub(crate) fn is_bytewise(&self) -> bool {
+        self.is_bytewise
     }
 
     pub(crate) fn is_ordered(&self) -> bool {
@@ -481,6 +528,12 @@ mod tests {
         assert!(Kind::Integer.stored(Value::Real(7.5, b"7.5"), "key").is_err());
         assert_eq!(Kind::Text.stored(Value::Real(1e21, b"1.0e+21"), "key").unwrap(), b"1.0e+21");
         assert!(Kind::Text.stored(Value::Null, "key").is_err());
+        let equal = |number| Kind::Integer.equal(Value::Real(number, b""));
+        assert_eq!(equal(-3.0), Equal::Key(bytes(-3)));
+        assert_eq!(equal(-TWO_63), Equal::Key(bytes(i64::MIN)));
+        assert!([TWO_63, 0.5, f64::INFINITY].map(equal).iter().all(|one| *one == Equal::None));
+        assert_eq!(Kind::Unsigned.equal(Value::Integer(-1)), Equal::None);
+        assert_eq!(Kind::Text.equal(Value::Integer(7)), Equal::Any);
         assert_eq!(parted(&joined(b"key", b"value")).unwrap(), (&b"key"[..], &b"value"[..]));
         assert!(parted(b"\0\0\0\x09ab").is_err());
     }

@@ -30,6 +30,11 @@ HgConn *hg_conn(sqlite3 *db, const char *zDb){
   return p && isStore(p) ? storeOf(p)->conn : 0;
 }
 
+/* Whether a connection compares texts as UTF-8, in the order of their bytes. */
+int hg_is_utf8(sqlite3 *db){
+  return ENC(db)==SQLITE_UTF8;
+}
+
 /* Looks a name up in the schemas that are loaded; zDb may be null. */
 static int hgFindNamed(sqlite3 *db, const char *zName, const char *zDb, HgNamed *pNamed){
   Schema *pSchema;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use libsqlite3_sys as sys;
 
 use super::plan::best_index;
+use super::scan::EQUAL;
 use super::{Declaration, Outcome, Plain, Problem, Scan, Value};
 use crate::conn::{Body, Conn};
 use crate::opening::Mode;
@@ -20,6 +21,8 @@ use crate::opening::Mode;
 unsafe extern "C" {
     /// The connection to the store of a database of SQLite's; null if it has none.
     fn hg_conn(db: *mut sys::sqlite3, name: *const c_char) -> *mut Conn;
+    /// Whether a connection compares texts as UTF-8.
+    fn hg_is_utf8(db: *mut sys::sqlite3) -> c_int;
 }
 
 /// A virtual table.
@@ -233,8 +236,11 @@ unsafe fn connect(
         let declared = Declaration::read(words)?;
         let schema = argument(1).to_owned();
         let other = declared.file.as_deref().map(|file| Other::open(db, file)).transpose()?;
-        let look =
-            |conn: &mut Conn, makes| reading(conn, |conn| Plain::open(conn, &declared, makes));
+        // SAFETY: the handle is that of the call.
+        let is_utf8 = unsafe { hg_is_utf8(db) } != 0;
+        let look = |conn: &mut Conn, makes| {
+            reading(conn, |conn| Plain::open(conn, &declared, makes, is_utf8))
+        };
         let plain = match &other {
             Some(other) => other.with(|conn, _| look(conn, false))?,
             None => look(own(db, &schema)?, makes)?,
@@ -369,6 +375,10 @@ unsafe extern "C" fn x_filter(
     // SAFETY: the arguments are SQLite's.
     unsafe {
         on_walk(cursor, |table, scan| {
+            // SQLite compares texts that are numbers with numbers as such.
+            if plan as u32 & EQUAL != 0 && table.plain.key_kind().is_number() {
+                sys::sqlite3_value_numeric_type(*arguments);
+            }
             let values = values(count, arguments);
             table.on(|conn, plain| {
                 if matches!(conn.body, Body::None) {

@@ -9,7 +9,7 @@ use std::ptr;
 use libsqlite3_sys as sys;
 
 use super::scan::{BACKWARDS, EQUAL, HIGH, HIGH_OPEN, LOW, LOW_OPEN, OFFSET};
-use super::{Outcome, Plain};
+use super::{Kind, Outcome, Plain};
 
 /// Whether a constraint compares as the table orders: keys of text only without a collation.
 fn is_bytewise(info: *mut sys::sqlite3_index_info, at: usize) -> bool {
@@ -44,7 +44,7 @@ pub(super) fn best_index(plain: &Plain, raw: *mut sys::sqlite3_index_info) -> Ou
             constraint.usable != 0
                 && constraint.iColumn == 0
                 && (operator == closed || operator == opened)
-                && plain.is_ordered()
+                && (plain.is_ordered() || bit == EQUAL && plain.is_bytewise())
                 && plan & EQUAL == 0
                 && is_bytewise(raw, *at)
         });
@@ -84,7 +84,9 @@ pub(super) fn best_index(plain: &Plain, raw: *mut sys::sqlite3_index_info) -> Ou
         plan |= OFFSET;
         (usage(at).argvIndex, usage(at).omit) = (used + 1, 1);
     }
-    estimate(info, plan, plain);
+    // A text key may be compared with a number, to which several may be equal.
+    let is_unique = !plain.has_duplicates() && (exact > 0 || plain.key_kind() != Kind::Text);
+    estimate(info, plan, is_unique);
     info.idxNum = plan as c_int;
     Ok(())
 }
@@ -106,11 +108,11 @@ unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
     if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data, count) } }
 }
 
-/// How many rows a plan may give.
-fn estimate(info: &mut sys::sqlite3_index_info, plan: u32, plain: &Plain) {
+/// How many rows a plan may give; `is_unique` says that no two have the same key.
+fn estimate(info: &mut sys::sqlite3_index_info, plan: u32, is_unique: bool) {
     let rows = match plan & (EQUAL | LOW | HIGH) {
         EQUAL => {
-            if !plain.has_duplicates() {
+            if is_unique {
                 info.idxFlags |= sys::SQLITE_INDEX_SCAN_UNIQUE;
             }
             1

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use hedgerow::tree::{Cursor, Entry, Snapshot, Table};
 
-use super::{Outcome, Plain, Problem, Value};
+use super::{Equal, Outcome, Plain, Problem, Value};
 use crate::conn::{Conn, on_body};
 
 /// What a plan asks for, as bits; values come in this order.
@@ -67,6 +67,10 @@ impl Scan {
         if [equal, low, high].contains(&Some(Value::Null)) {
             return Ok(());
         }
+        // No key is that low, and none lower.
+        if high.is_some_and(|value| plain.key_kind().is_below_all(value)) {
+            return Ok(());
+        }
         let offset = match next(OFFSET) {
             Some(Value::Integer(offset)) => u64::try_from(offset).unwrap_or(0),
             _ => 0,
@@ -80,8 +84,10 @@ impl Scan {
                 (None, _) => Bound::Unbounded,
             }
         };
-        (self.low, self.high) = match equal {
-            Some(_) => (bound(equal, false), bound(equal, false)),
+        (self.low, self.high) = match equal.map(|value| plain.key_kind().equal(value)) {
+            Some(Equal::Key(key)) => (Bound::Included(key.clone()), Bound::Included(key)),
+            Some(Equal::None) => return Ok(()),
+            Some(Equal::Any) => (Bound::Unbounded, Bound::Unbounded),
             None => (bound(low, plan & LOW_OPEN != 0), bound(high, plan & HIGH_OPEN != 0)),
         };
         let table = plain.table(conn)?;

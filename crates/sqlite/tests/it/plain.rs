@@ -244,6 +244,62 @@ fn rows_are_put_changed_and_deleted() {
 }
 
 #[test]
+fn numbers_without_a_sign_are_compared_with_negative_ones() {
+    let pair = Pair::new();
+    let db = pair.open("hedgerow");
+    db.execute_batch(
+        "create virtual table p using hedgerow('p', key=unsigned);
+         insert into p values(0,'a'),(1,'b'),(9,'c')",
+    )
+    .unwrap();
+    for (filter, wanted) in [
+        ("key=-1", 0),
+        ("key<-1", 0),
+        ("key<=-9223372036854775808", 0),
+        ("key between -5 and -2", 0),
+        ("key between -5 and 1", 2),
+        ("key>-1", 3),
+        ("key>=-7 and key<9", 2),
+        ("key in (-1,1)", 1),
+    ] {
+        for order in ["", "order by key desc", "order by key limit 9 offset 0"] {
+            let sql = format!("select count(*) from (select * from p where {filter} {order})");
+            assert_eq!(transcript(&db, &sql)[0], wanted.to_string(), "{sql}");
+        }
+    }
+    db.execute_batch("delete from p where key<-1; update p set value='x' where key=-1").unwrap();
+    assert_eq!(transcript(&db, "select group_concat(key||value) from p")[0], "'0a,1b,9c'");
+}
+
+#[test]
+fn one_row_is_changed_by_a_key_of_another_type() {
+    let pair = Pair::new();
+    let (db, _store) = both(&pair);
+    db.execute_batch(
+        "insert into words values('7','a'),('07','b'),('7.0','c');
+         insert into owords values('7','a'),('07','b'),('7.0','c'); create table n(i integer);
+         insert into n values(7)",
+    )
+    .unwrap();
+    for key in ["3", "6.0", "'9'", "' 12.0 '", "'1.5e1'", "x'33'", "6.5", "'a'", "9.3e18", "-3e0"] {
+        same(&db, &format!("select * from numbers where key={key}"));
+        same(&db, &format!("update numbers set value=value+1000 where key={key}"));
+        same(&db, "select sum(value) from numbers");
+        same(
+            &db,
+            &format!("delete from numbers where key={key}+3; delete from numbers where key={key}"),
+        );
+        same(&db, "select count(*), sum(key) from numbers");
+    }
+    for key in ["7", "7.0", "'07'", "x'37'", "(select i from n)"] {
+        same(&db, &format!("update words set value=value||'x' where key={key}"));
+        same(&db, "select * from words where key<'8' order by key");
+    }
+    same(&db, "select key from words, n where key=i order by key");
+    same(&db, "delete from words where key=7; select key from words where key<'8'");
+}
+
+#[test]
 fn numbers_become_the_texts_that_they_are_in_sql() {
     let pair = Pair::new();
     let db = pair.open("hedgerow");
@@ -263,6 +319,35 @@ fn numbers_become_the_texts_that_they_are_in_sql() {
     let rows = "(select * from p except select * from o), (select * from o except select * from p)";
     assert_eq!(transcript(&db, &format!("select count(*) from {rows}"))[0], "0");
     assert_eq!(transcript(&db, "select hedgerow_count('p', 1e21)")[0], "1");
+}
+
+#[test]
+fn texts_of_a_database_in_utf16_are_in_its_order() {
+    let pair = Pair::new();
+    let path = pair.path("plain.hedgerow");
+    let store = store(&path);
+    let mut txn = store.begin_write().unwrap();
+    let words = txn.table("words").unwrap();
+    // As UTF-16 with the low byte first these come before and among the letters.
+    for word in ["\u{100}", "\u{2070}", "\u{3077}", "\u{1f600}", "\u{ffff}"] {
+        txn.put(words, word.as_bytes(), b"x").unwrap();
+    }
+    txn.commit().unwrap();
+    let db = pair.open("hedgerow");
+    db.execute_batch(&format!(
+        "pragma encoding='UTF-16le'; create table owords(key text primary key, value) without rowid;
+         create virtual table words using hedgerow('{}','words');
+         insert into owords select * from words",
+        path.display()
+    ))
+    .unwrap();
+    for key in ["'word 1'", "'a'", "char(8304)", "char(128512)"] {
+        for operator in ["=", "<", "<=", ">", ">="] {
+            same(&db, &format!("select count(*) from words where key {operator} {key}"));
+        }
+    }
+    same(&db, "select key from words order by key limit 9 offset 1");
+    same(&db, "select key from words order by key desc limit 9");
 }
 
 #[test]
