@@ -178,7 +178,9 @@ impl Pieces {
         keep: impl Fn(&[u64]) -> Vec<u64>,
     ) -> Vec<Tombstone> {
         let mut found = Vec::new();
-        for piece in &self.pieces {
+        let first = self.pieces.partition_point(|piece| piece.end.as_slice() <= low);
+        let is_before = |piece: &&Piece| high.is_none_or(|high| piece.start.as_slice() < high);
+        for piece in self.pieces[first..].iter().take_while(is_before) {
             let start = piece.start.as_slice().max(low);
             let end = high.map_or(piece.end.as_slice(), |high| piece.end.as_slice().min(high));
             if start < end {

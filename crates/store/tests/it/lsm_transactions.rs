@@ -86,6 +86,61 @@ fn an_entry_that_appears_in_a_scanned_range_conflicts() {
     }
 }
 
+/// What the transaction wrote itself is found in its own memory: a range takes no more of the store
+/// than it needs to know what comes next.
+#[test]
+fn own_writes_are_read_without_looking_behind_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, space) = open(&folder);
+    for key in [10, 20, 30, 40] {
+        db.put(&space, &[key], b"x").unwrap();
+    }
+    for is_reverse in [false, true] {
+        for (key, is_conflict) in [(5, !is_reverse), (25, false), (45, is_reverse)] {
+            let mut txn = db.transaction();
+            for key in [10, 20, 30, 40] {
+                txn.put(&space, &[key], b"own").unwrap();
+            }
+            let mut range = txn.range(&space, ..).unwrap();
+            let first = if is_reverse { range.next_back() } else { range.next() };
+            assert_eq!(first.unwrap().unwrap().1, b"own");
+            drop(range);
+            db.put(&space, &[key], b"new").unwrap();
+            db.delete(&space, &[key]).unwrap();
+            let committed = txn.commit();
+            assert_eq!(matches!(committed, Err(Error::Conflict)), is_conflict, "{key}");
+        }
+    }
+}
+
+/// Many keys and many ranges of one transaction: the time grows with their number, not its square,
+/// which would be minutes.
+#[test]
+fn many_deleted_ranges_take_no_longer_each() {
+    const MANY: u32 = 50_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (db, space) = open(&folder);
+    let begun = std::time::Instant::now();
+    for _ in 0..2 {
+        let mut txn = db.transaction();
+        for n in 0..MANY {
+            txn.put(&space, &(4 * n).to_be_bytes(), b"x").unwrap();
+            let (from, to) = ((4 * n + 1).to_be_bytes(), (4 * n + 3).to_be_bytes());
+            txn.delete_range(&space, from..to).unwrap();
+            assert_eq!(txn.get(&space, &to).unwrap(), None);
+        }
+        assert_eq!(txn.range(&space, ..).unwrap().count(), MANY as usize);
+        txn.commit().unwrap();
+    }
+    let mut txn = db.transaction();
+    for n in 0..MANY {
+        txn.put(&space, &(4 * n + 1).to_be_bytes(), b"x").unwrap();
+        txn.range(&space, ..).unwrap().next().unwrap().unwrap();
+        assert!(begun.elapsed().as_secs() < 60, "{n} of {MANY}");
+    }
+    txn.commit().unwrap();
+}
+
 /// Changes that went to tables, were merged there, or lie under a range tombstone are still seen.
 #[test]
 fn changes_are_seen_wherever_they_went() {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::ranges::Ranges;
 use crate::Result;
 use crate::lsm::buffer::{Buffer, BufferCursor};
 use crate::lsm::filter;
@@ -111,14 +112,13 @@ impl Footprint {
     pub(crate) fn meets(&self, changes: &Changes<'_>) -> bool {
         let is_changed = |key: &Vec<u8>| {
             let key = key.as_slice();
-            changes.points.contains(key)
-                || changes.ranges.iter().any(|(from, to)| (*from..*to).contains(&key))
+            changes.points.contains(key) || changes.ranges.has(key)
         };
         let has_changes = |(from, to): &(Vec<u8>, Vec<u8>)| {
             let (from, to) = (from.as_slice(), to.as_slice());
             from < to
                 && (changes.points.range(from..to).next().is_some()
-                    || changes.ranges.iter().any(|range| range.0 < to && from < range.1))
+                    || changes.ranges.meets(from, to))
         };
         self.points.iter().any(is_changed) || self.ranges.iter().any(has_changes)
     }
@@ -128,7 +128,7 @@ impl Footprint {
 #[derive(Default)]
 pub(crate) struct Changes<'b> {
     points: BTreeSet<&'b [u8]>,
-    ranges: Vec<(&'b [u8], &'b [u8])>,
+    ranges: Ranges<&'b [u8]>,
 }
 
 impl<'b> Changes<'b> {
@@ -136,7 +136,7 @@ impl<'b> Changes<'b> {
     pub(crate) fn add(&mut self, body: &'b [u8]) {
         for op in Ops::new(body) {
             match op.kind {
-                OpKind::DeleteRange => self.ranges.push((op.key, op.value)),
+                OpKind::DeleteRange => self.ranges.add(op.key, op.value),
                 OpKind::Put | OpKind::PutSeparated | OpKind::Delete => {
                     self.points.insert(op.key);
                 }

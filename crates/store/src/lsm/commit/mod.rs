@@ -35,6 +35,7 @@ pub(crate) mod conflict;
 pub(crate) mod logs;
 pub(crate) mod pool;
 pub(crate) mod queue;
+pub(crate) mod ranges;
 pub(crate) mod reply;
 pub(crate) mod rotate;
 pub(crate) mod transaction;

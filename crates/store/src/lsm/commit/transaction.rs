@@ -2,13 +2,14 @@
 //! whether there was a conflict.
 
 use std::cell::{Ref, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::iter::FusedIterator;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use super::batch::Batch;
 use super::conflict::Footprint;
+use super::ranges::Ranges;
 use super::reply::Reply;
 use crate::Durability;
 use crate::key::KeyRange;
@@ -72,15 +73,24 @@ struct Writes {
     /// Where the value of a key stands in the batch; `None`: the key is deleted.
     points: BTreeMap<Vec<u8>, Option<Range<usize>>>,
     /// Ranges that were deleted before the points were written.
-    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    ranges: Ranges<Vec<u8>>,
 }
 
 impl Writes {
     /// Whether they say something of a key.
     fn decide(&self, key: &[u8]) -> bool {
-        let key = &key;
-        self.points.contains_key(*key)
-            || self.ranges.iter().any(|(from, to)| (from.as_slice()..to.as_slice()).contains(key))
+        self.points.contains_key(key) || self.ranges.has(key)
+    }
+
+    /// Deletes the keys of a range.
+    fn delete_range(&mut self, from: Vec<u8>, to: Vec<u8>) {
+        let both = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+        let inside = self.points.range::<[u8], _>(both);
+        let inside: Vec<Vec<u8>> = inside.map(|(key, _)| key.clone()).collect();
+        for key in &inside {
+            self.points.remove(key);
+        }
+        self.ranges.add(from, to);
     }
 }
 
@@ -207,9 +217,8 @@ impl Transaction {
         self.batch.delete_range(keyspace, &keys)?;
         let (from, to) = full_range(keyspace.id(), &keys);
         if from < to {
-            self.writes.points.retain(|key, _| *key < from || *key >= to);
             self.footprint.get_mut().ranges.push((from.clone(), to.clone()));
-            self.writes.ranges.push((from, to));
+            self.writes.delete_range(from, to);
         }
         Ok(())
     }
@@ -299,6 +308,9 @@ impl DoubleEndedIterator for TransactionRange<'_> {
 
 impl FusedIterator for TransactionRange<'_> {}
 
+/// What the transaction did in a range, by full key.
+type Own<'t> = btree_map::Range<'t, Vec<u8>, Option<Range<usize>>>;
+
 /// A way through a range with the transaction's own writes, which notes how far it went.
 struct OwnWay<'t> {
     txn: &'t Transaction,
@@ -306,9 +318,11 @@ struct OwnWay<'t> {
     backwards: bool,
     /// `None` after the last entry of the store.
     stored: Option<Way>,
-    /// Own writes in the range that are still to come, the next one at the end.
-    own: Vec<(&'t [u8], Option<Range<usize>>)>,
-    /// The next one of the store.
+    /// Own writes in the range that come after the next one.
+    rest: Own<'t>,
+    /// The next own write.
+    own: Option<(&'t [u8], Option<Range<usize>>)>,
+    /// The next entry of the store; one that the transaction has changed only says how far one is.
     theirs: Option<(Vec<u8>, Vec<u8>)>,
     /// Which range of the footprint is this one's.
     slot: usize,
@@ -317,40 +331,41 @@ struct OwnWay<'t> {
 impl<'t> OwnWay<'t> {
     fn new(txn: &'t Transaction, part: &Part, backwards: bool) -> Result<Self> {
         let (from, to) = part.bounds();
-        let mut own = Vec::new();
-        if from < to {
-            let written = txn.writes.points.range(from.to_vec()..to.to_vec());
-            own.extend(written.map(|(key, value)| (key.as_slice(), value.clone())));
-        }
-        if !backwards {
-            own.reverse();
-        }
+        let both = (Bound::Included(from), Bound::Excluded(to.max(from)));
+        let rest = txn.writes.points.range::<[u8], _>(both);
         let start = if backwards { to } else { from };
         let mut footprint = txn.footprint.borrow_mut();
         footprint.ranges.push((start.to_vec(), start.to_vec()));
         let slot = footprint.ranges.len() - 1;
         drop(footprint);
         let (stored, part) = (Some(part.walk(backwards)?), part.clone());
-        let mut way = Self { txn, part, backwards, stored, own, theirs: None, slot };
+        let (own, theirs) = (None, None);
+        let mut way = Self { txn, part, backwards, stored, rest, own, theirs, slot };
+        way.fetch_own();
         way.fetch()?;
         Ok(way)
     }
 
-    /// Takes the next entry of the store that the transaction left alone, and notes that it was
-    /// looked at, with everything in front of it.
+    /// Takes the next own write.
+    fn fetch_own(&mut self) {
+        let next = if self.backwards { self.rest.next_back() } else { self.rest.next() };
+        self.own = next.map(|(key, value)| (key.as_slice(), value.clone()));
+    }
+
+    /// Takes the next entry of the store, and notes that it was looked at, with everything in front
+    /// of it.
     fn fetch(&mut self) -> Result<()> {
         self.theirs = None;
-        while let Some(stored) = &mut self.stored {
-            let Some((key, value)) = stored.step(owned)? else {
+        let Some(stored) = &mut self.stored else { return Ok(()) };
+        match stored.step(owned)? {
+            Some((key, value)) => {
+                let full = full_key(self.part.keyspace(), &key);
+                self.saw(Some(&full));
+                self.theirs = Some((full, value));
+            }
+            None => {
                 self.stored = None;
                 self.saw(None);
-                return Ok(());
-            };
-            let full = full_key(self.part.keyspace(), &key);
-            self.saw(Some(&full));
-            if !self.txn.writes.decide(&full) {
-                self.theirs = Some((full, value));
-                return Ok(());
             }
         }
         Ok(())
@@ -372,20 +387,25 @@ impl<'t> OwnWay<'t> {
 impl Walk for OwnWay<'_> {
     fn step<T>(&mut self, see: impl FnOnce(Piece<'_>, Piece<'_>) -> T) -> Result<Option<T>> {
         loop {
-            let own_is_next = match (self.own.last(), &self.theirs) {
+            let own_is_next = match (&self.own, &self.theirs) {
                 (Some((own, _)), Some((theirs, _))) => (*own < theirs.as_slice()) != self.backwards,
                 (own, _) => own.is_some(),
             };
-            if !own_is_next {
-                let Some((mut key, value)) = self.theirs.take() else { return Ok(None) };
-                self.fetch()?;
+            if own_is_next {
+                let own = self.own.take();
+                self.fetch_own();
+                if let Some((key, Some(at))) = own {
+                    let value = &self.txn.batch.body[at];
+                    let value = if self.part.with_values() { value } else { &[] };
+                    return Ok(Some(see(key[KEYSPACE_BYTES..].into(), value.into())));
+                }
+                continue;
+            }
+            let Some((mut key, value)) = self.theirs.take() else { return Ok(None) };
+            self.fetch()?;
+            if !self.txn.writes.decide(&key) {
                 key.drain(..KEYSPACE_BYTES);
                 return Ok(Some(see(key.into(), value.into())));
-            }
-            if let Some((key, Some(at))) = self.own.pop() {
-                let value = &self.txn.batch.body[at];
-                let value = if self.part.with_values() { value } else { &[] };
-                return Ok(Some(see(key[KEYSPACE_BYTES..].into(), value.into())));
             }
         }
     }
