@@ -32,7 +32,8 @@ impl Survey {
     ) -> Result<()> {
         let mut named = version.into_iter().flat_map(Version::tables);
         let named = named.find(|(_, table)| table.meta.number == number);
-        let bounds = named.map(|(_, table)| &table.meta.bounds);
+        let meta = named.map(|(_, table)| &table.meta);
+        let bounds = meta.map(|meta| &meta.bounds);
         if version.is_some() && bounds.is_none() {
             return Ok(());
         }
@@ -50,7 +51,10 @@ impl Survey {
             let before = before.or_else(|| bounds.map(|bounds| behind_key(&bounds.last)));
             self.lose(&path, gap.offset, "a part of a table is damaged", Span { after, before });
         }
-        if let Some(offset) = found.lost_ranges {
+        // If the end of the file is not there, only the manifest says that it had some.
+        let had_some = meta.is_some_and(|meta| meta.ranges > 0 && found.ranges.is_empty());
+        let reached = found.blocks.last().map_or(0, BlockPlace::end);
+        if let Some(offset) = found.lost_ranges.or(had_some.then_some(reached)) {
             let (path, reason) = (path.clone(), "deleted ranges of keys: they may be back");
             self.lost.push(Lost { path, offset, reason, count: None, keys: None });
         }

@@ -165,6 +165,46 @@ fn a_missing_or_empty_file_takes_what_was_in_it_only() {
     }
 }
 
+/// A table that is cut has lost its deleted ranges, too: what they hid does not come back without a
+/// word.
+#[test]
+fn what_comes_back_from_a_cut_table_is_told_of() {
+    let system = SimSystem::new(1, Config::default());
+    let db = options(&system).create(true).open(PATH).unwrap();
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    for number in 0..120_u32 {
+        db.put(&space, format!("key/{number:03}").as_bytes(), &[7; 50]).unwrap();
+    }
+    db.compact().unwrap();
+    db.delete_range(&space, b"key/030"..b"key/040").unwrap();
+    db.put(&space, b"key/100", b"new").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let expected = state(&options(&system).open_read_only(PATH).unwrap());
+    assert_eq!(expected.len(), 110);
+    let is_table = |path: &PathBuf| {
+        let name = path.file_name().and_then(crate::lsm::files::parse);
+        matches!(name, Some(Name::Table(_)))
+    };
+    let mut back = 0;
+    let path = system.files().into_iter().filter(is_table).max().unwrap();
+    for len in 0..system.content(&path).unwrap().len() {
+        let copy = system.killed_copy();
+        copy.open_data(&path, Open::Write, 0).unwrap().set_len(len as u64).unwrap();
+        let (report, found) = salvage(&copy);
+        for (key, _) in found.iter().filter(|(key, value)| expected.get(*key) != Some(value)) {
+            back += 1;
+            let covers = |loss: &Loss| {
+                let after = loss.after.as_ref().is_none_or(|after| after <= key);
+                after && loss.before.as_ref().is_none_or(|before| key <= before)
+            };
+            let losses = &report.losses;
+            assert!(losses.iter().any(covers), "cut to {len}: {key:?}, {losses:?}");
+        }
+    }
+    assert!(back > 0, "nothing came back");
+}
+
 /// The log has gone on in a segment that only the last record of the manifest names, and that
 /// record is cut: the manifest before it is whole and names nothing that is missing.
 #[test]
