@@ -41,7 +41,7 @@ use super::meta::Meta;
 use super::open::exists;
 use super::options::Paths;
 use super::order::Form;
-use super::page_ref::FIRST_PAGE;
+use super::page_ref::{FIRST_PAGE, PageNo};
 use super::pages::PageFile;
 use super::recover::{META_SLOTS, read_metas, recover};
 use super::tree::Root;
@@ -328,6 +328,15 @@ fn rescue(
         walker.report.filled = Some((prior.number(), count));
     }
     txn.commit()
+}
+
+/// The name under which what page `no` is or led to comes over: one that no table has.
+fn name_of_lost(no: PageNo, tables: &[Found]) -> Vec<u8> {
+    let mut name = format!("lost page {no}").into_bytes();
+    while tables.iter().any(|found| found.name == name) {
+        name.push(b'\'');
+    }
+    name
 }
 
 /// Makes a table of the new store; `None`, and a loss, if it cannot be one, as where another table

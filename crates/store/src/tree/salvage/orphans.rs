@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 use super::scan::Scan;
 use super::walk::{LostBranch, Walker};
-use super::{Found, Result, WriteTxn, make_table};
+use super::{Found, Result, WriteTxn, make_table, name_of_lost};
 use crate::Error;
 use crate::tree::free::{pending_runs, ready_entry};
 use crate::tree::meta::Meta;
@@ -40,7 +40,8 @@ pub(super) fn rescue_orphans(
     let scan = Scan::new(walker)?;
     for branch in lost {
         let Some(found) = tables.iter().find(|found| found.name == branch.table) else { continue };
-        rescue_below(txn, walker, &scan, &branch, found)?;
+        let name = name_of_lost(branch.no, tables);
+        rescue_below(txn, walker, &scan, &branch, (&name, found))?;
     }
     Ok(())
 }
@@ -69,14 +70,13 @@ fn rescue_below(
     walker: &mut Walker<'_>,
     scan: &Scan,
     branch: &LostBranch,
-    found: &Found,
+    (name, found): (&[u8], &Found),
 ) -> Result<()> {
     let pages = orphans(walker, scan, branch)?;
     if pages.is_empty() {
         return Ok(());
     }
-    let name = format!("lost page {}", branch.no);
-    let Some(table) = make_table(txn, walker, name.as_bytes(), &found.stored)? else {
+    let Some(table) = make_table(txn, walker, name, &found.stored)? else {
         return Ok(());
     };
     let mut count = 0;
@@ -89,7 +89,7 @@ fn rescue_below(
         Err(error) => Err(error),
     };
     for no in pages {
-        walker.orphan(name.as_bytes(), no, branch, &mut put)?;
+        walker.orphan(name, no, branch, &mut put)?;
     }
     walker.report.entries += count;
     Ok(())

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Found;
 use super::walk::Walker;
+use super::{Found, name_of_lost};
 use crate::tree::catalog::Stored;
 use crate::tree::free::{pending_runs, ready_entry};
 use crate::tree::order::{Form, Leaves};
@@ -261,7 +261,7 @@ impl Scan {
             let has_groups = any(|seen| seen.has_groups);
             let (reverse, values) = (seen.flags & REVERSED != 0, seen.flags & VALUES_REVERSED != 0);
             let duplicates = has_groups || values || seen.flags & PAIRED != 0;
-            let name = format!("lost page {no}").into_bytes();
+            let name = name_of_lost(no, tables);
             let leaves = match any(|seen| seen.flags & WHOLE != 0) {
                 _ if any(|seen| seen.flags & ALIGNED != 0) => Leaves::Aligned,
                 _ if any(|seen| seen.flags & HEADLESS != 0) => Leaves::Headless,

@@ -197,6 +197,31 @@ fn what_lay_below_a_lost_branch_is_found() {
     assert!(found > 10, "{found}");
 }
 
+/// A store that was salvaged before may have a table of the name that a lost branch would get.
+#[test]
+fn what_lay_below_a_lost_branch_stays_out_of_other_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    std::fs::write(&path, bytes_of_filled()).unwrap();
+    let no = root_of(&bytes_of_filled(), "plain").page.0;
+    let name = format!("lost page {no}");
+    let (key, value) = contents(&path)[0].1.first().unwrap().clone();
+    let own = Pairs::from([(key.clone(), b"own".to_vec())]);
+    {
+        let mut txn = Store::open(&path).unwrap().begin_write().unwrap();
+        let table = txn.create_table(&name, &TableOptions::new()).unwrap();
+        txn.put(table, &key, b"own").unwrap();
+        txn.commit().unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(root_of(&bytes, "plain").page.0, no);
+    let case = Case::new(&with(&bytes, |bytes| page_mut(bytes, no).fill(0)));
+    let txn = Store::open(case.folder.path().join("new")).unwrap().begin_read().unwrap();
+    assert!(pairs(&txn, txn.table(&name).unwrap()) == own, "its own entries, and no others");
+    let found = pairs(&txn, txn.table(format!("{name}'")).unwrap());
+    assert!(found.contains(&(key, value)));
+}
+
 /// Where nothing says which pages are free, the newest version of each is found.
 #[test]
 fn what_lay_below_a_lost_branch_is_found_without_the_trees_of_free_space() {
