@@ -2,7 +2,7 @@
 
 use super::page::search::{Side, branch_slot, leaf_aim, leaf_slot, leaf_slot_from, value_slot};
 use super::page::{Page, Record, ValueCell};
-use super::page_ref::PageRef;
+use super::page_ref::{ExtentRef, PageRef};
 use super::pages::Pages;
 use super::path::{Path, fetch_leaf};
 use super::tree::Tree;
@@ -117,19 +117,29 @@ pub(crate) fn entry<'p, P: Pages>(
 
 /// The same, but of a value that is longer than `whole_max` bytes, and so than a page, only what
 /// stands in its first page.
+#[inline(always)]
 pub(crate) fn entry_or_front<'p, P: Pages>(
     pages: &'p P,
     record: &Record<'p>,
     i: usize,
     whole_max: u32,
 ) -> Result<Entry<'p>> {
-    match record.value(i) {
-        ValueCell::Extent(extent) if extent.len > whole_max => {
-            let value = Bytes::from(pages.extent_front(&extent)?);
-            Ok(Entry { key: key_bytes(pages, record)?, value })
-        }
-        _ => entry(pages, record, i),
-    }
+    let value = match record.value(i) {
+        ValueCell::Inline(bytes) => bytes,
+        ValueCell::Extent(extent) => front_or_whole(pages, &extent, whole_max)?,
+    };
+    Ok(Entry { key: key_bytes(pages, record)?, value })
+}
+
+/// A long value, or what stands in its first page: see [`entry_or_front`].
+#[inline(never)]
+fn front_or_whole<'p, P: Pages>(
+    pages: &'p P,
+    extent: &ExtentRef,
+    whole_max: u32,
+) -> Result<Bytes<'p>> {
+    let is_long = extent.len > whole_max;
+    Ok(if is_long { pages.extent_front(extent)? } else { pages.extent(extent)? }.into())
 }
 
 /// The (first) value of a key.
