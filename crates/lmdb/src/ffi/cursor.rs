@@ -423,22 +423,12 @@ parts! {
 
     /// MDB_NEXT_NODUP.
     fn get_next_group(cursor, key, data, op) {
-        let this = &mut *cursor;
-        match (*this.txn).reading(this).and_then(|here| here.next_group(false)) {
-            Some(Ok(pair)) => give(key, data, pair),
-            Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
-            None => get_usual(cursor, key, data, op),
-        }
+        get_group(cursor, key, data, op, false)
     }
 
     /// MDB_PREV_NODUP.
     fn get_prev_group(cursor, key, data, op) {
-        let this = &mut *cursor;
-        match (*this.txn).reading(this).and_then(|here| here.next_group(true)) {
-            Some(Ok(pair)) => give(key, data, pair),
-            Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
-            None => get_usual(cursor, key, data, op),
-        }
+        get_group(cursor, key, data, op, true)
     }
 
     /// MDB_NEXT from the last value of a key, and MDB_PREV from the first.
@@ -483,6 +473,29 @@ parts! {
             give(if op == op::SET { std::ptr::null_mut() } else { key }, data, pair?);
             Ok(())
         })
+    }
+}
+
+/// MDB_NEXT_NODUP, and `back` MDB_PREV_NODUP: in each of the two callers made for its direction.
+///
+/// # Safety
+/// As for the functions of [`parts`].
+#[inline(always)]
+unsafe fn get_group(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+    back: bool,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let this = &mut *cursor;
+        match (*this.txn).reading(this).and_then(|here| here.next_group(back)) {
+            Some(Ok(pair)) => give(key, data, pair),
+            Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
+            None => get_usual(cursor, key, data, op),
+        }
     }
 }
 

@@ -24,7 +24,8 @@ mod sealed {
         /// To which commit the store has come; `None` if it has not come to one. Refuses a store
         /// that holds anything else.
         fn mark(&self) -> Result<Option<Mark>>;
-        /// Makes a step, and notes its mark, in one commit; the first step may take several. Ends
+        /// Makes a step, and notes its mark, in one commit; in the lsm engine the first step, and a
+        /// large one, may take several, during which there is no mark. Ends
         /// with an error before the last one if the flag is raised.
         fn apply<S: Followed>(
             &self,
@@ -44,11 +45,11 @@ impl Replica for Db {}
 
 /// Keeps a second store like a first one, of whatever engines: a warm standby on the same machine.
 ///
-/// The second store goes from one commit of the first to a later one, each time in a single commit,
-/// and knows to which one it has come. So it is at any time, also after a power cut of either, what
-/// the first one was at some commit, and it goes on from there. It is to be written by nothing
-/// else; it may be read, copied and backed up. Besides the tables of the first store it has one of
-/// its own, `hedgerow.standby`.
+/// The second store goes from one commit of the first to a later one, each time in a single commit
+/// (but for what is said of the lsm engine below), and knows to which one it has come. So it is at
+/// any time, also after a power cut of either, what the first one was at some commit, and it goes
+/// on from there. It is to be written by nothing else; it may be read, copied and backed up.
+/// Besides the tables of the first store it has one of its own, `hedgerow.standby`.
 ///
 /// A store of the lsm engine takes tables of whatever order, the keys being ordered bytewise there,
 /// but none with duplicates. A dropped table leaves an empty keyspace if the process dies just
@@ -222,7 +223,7 @@ impl sealed::Sealed for Db {
         let Some(keyspace) = self.find_keyspace(MARK_TABLE)? else {
             return if self.keyspaces()?.is_empty() { Ok(None) } else { Err(holds_more()) };
         };
-        // While the first copy is being made, the mark is empty.
+        // While a step is made in several commits, the mark is empty.
         let mark = self.get(&keyspace, MARK_KEY)?.filter(|mark| !mark.is_empty());
         mark.map(|mark| Mark::from_bytes(&mark)).transpose()
     }
@@ -243,7 +244,7 @@ impl sealed::Sealed for Db {
             }
         }
         let (mut batch, mut bytes, mut dropped) = (Batch::new(), 0, Vec::new());
-        let mut most = if is_first { BATCH_BYTES } else { STEP_BYTES_MAX };
+        let mut in_parts = is_first;
         for change in step.tables()? {
             let name = change.name();
             check_name(name)?;
@@ -275,12 +276,13 @@ impl sealed::Sealed for Db {
                     Change::Removed { key, .. } => (key, None),
                 };
                 let more = key.len() + value.as_ref().map_or(0, |value| value.len());
+                let most = if in_parts { BATCH_BYTES } else { STEP_BYTES_MAX };
                 if bytes > 0 && bytes + more > most {
-                    if most != BATCH_BYTES {
+                    if !in_parts {
                         self.put(&marks, MARK_KEY, b"")?;
                     }
                     self.write_with(std::mem::take(&mut batch), Durability::None)?;
-                    (bytes, most) = (0, BATCH_BYTES);
+                    (bytes, in_parts) = (0, true);
                 }
                 match &value {
                     Some(value) => batch.put(&keyspace, &key.to_cow(), &value.to_cow())?,
