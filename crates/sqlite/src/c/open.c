@@ -119,6 +119,14 @@ static int hgOpenStore(const char *zPath, int *pMode, HgConn **ppConn){
   return rc;
 }
 
+/* How a store is opened: 0 to be read, 1 to be written, 2 to be made if it is not there. A database
+** that is said to be immutable is not written to. */
+static int hgMode(const char *zFilename, int vfsFlags){
+  if( (vfsFlags & SQLITE_OPEN_READWRITE)==0 ) return 0;
+  if( sqlite3_uri_boolean(zFilename, "immutable", 0) ) return 0;
+  return (vfsFlags & SQLITE_OPEN_CREATE)!=0 ? 2 : 1;
+}
+
 /* Notes what is answered about the file of a store that was just opened. */
 static void hgNoteFile(HgBtree *p){
   struct stat buf;
@@ -148,7 +156,7 @@ static int hgOpen(
   p->shared.db = db;
   p->shared.btsFlags = BTS_STORE | BTS_PAGESIZE_FIXED;
   p->shared.nRef = 1;
-  mode = (vfsFlags & SQLITE_OPEN_READWRITE)==0 ? 0 : (vfsFlags & SQLITE_OPEN_CREATE)!=0 ? 2 : 1;
+  mode = hgMode(zFilename, vfsFlags);
   rc = pVacuum ? hgOpenTarget(pVacuum, zPath, &p->conn) : hgOpenStore(zPath, &mode, &p->conn);
   if( rc==SQLITE_OK ){
     if( mode==0 ) p->shared.btsFlags |= BTS_READ_ONLY;

@@ -74,6 +74,21 @@ fn who_only_reads_and_who_writes_may_open_in_any_order() {
 }
 
 #[test]
+fn what_is_said_to_be_immutable_is_only_read() {
+    let pair = Pair::new();
+    for engine in ENGINES {
+        let writer = pair.open(engine);
+        writer.execute_batch("create table t(a); insert into t values(1)").unwrap();
+        let path = writer.path().unwrap().to_owned();
+        drop(writer);
+        let db = Connection::open(format!("file:{path}?immutable=1")).unwrap();
+        assert_eq!(transcript(&db, "select a from t")[0], "1", "{engine}");
+        assert_eq!(code(db.execute_batch("insert into t values(2)")), 8, "{engine}");
+        assert!(db.is_readonly("main").unwrap(), "{engine}");
+    }
+}
+
+#[test]
 fn writers_of_many_threads_wait_for_each_other() {
     let pair = Pair::new();
     pair.open("hedgerow").execute_batch("create table t(a); insert into t values(0)").unwrap();
