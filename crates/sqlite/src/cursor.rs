@@ -9,7 +9,7 @@ use crate::code::{Answer, code_of};
 use crate::conn::{Body, Conn, on_body};
 use crate::rowid::{key_of, rowid_of};
 use crate::steps::{Found, Shown, run_in, seek_in, step_in};
-use crate::sums::{self, CORRUPT_ROW, Kind};
+use crate::sums::{self, CORRUPT_ROW, Kind, Owner};
 
 /// Of a longer row that stands in pages of its own only the first page is read when a cursor comes
 /// to it, and the rest when it is asked for.
@@ -33,12 +33,9 @@ pub(crate) struct Row {
     pub(crate) sum_len: u8,
     /// What is to be done before it is read: [`CHECK_NOTHING`] and so on.
     pub(crate) check: u8,
-    pub(crate) is_entry: u8,
     /// Of one that is not at hand as a whole: a number that no other one has, nor the same one when
     /// it is shown again.
     pub(crate) showing: u32,
-    /// The address at which the store has it, which is not read from.
-    pub(crate) place: usize,
 }
 
 impl Row {
@@ -50,9 +47,7 @@ impl Row {
         sum: std::ptr::null(),
         sum_len: 0,
         check: CHECK_NOTHING,
-        is_entry: 0,
         showing: 0,
-        place: 0,
     };
 }
 
@@ -114,12 +109,31 @@ pub(crate) struct Position {
     last_record: Vec<u8>,
     /// Whether something was looked for in an index since an entry was appended.
     is_sought: bool,
-    /// A copy of the entry's bytes, where the store may change beneath it.
-    copy: Vec<u8>,
+    /// A copy of the entry, where the store may change beneath it.
+    copy: Copied,
     /// By which the store knows the cursor whose leaf it has to keep in memory.
     seat: usize,
     /// The rows that the cursor has gone ahead over, of which C reads.
     ahead: [Row; AHEAD],
+}
+
+/// A copy of an entry.
+#[derive(Default)]
+pub(crate) struct Copied {
+    /// Its checksum and its record.
+    bytes: Vec<u8>,
+    /// The address at which the store has the record.
+    place: usize,
+}
+
+impl Copied {
+    fn keep(&mut self, sum: &[u8], record: &[u8]) -> (&[u8], &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(sum);
+        self.bytes.extend_from_slice(record);
+        self.place = record.as_ptr().addr();
+        self.bytes.split_at(sum.len())
+    }
 }
 
 /// The most rows that a cursor goes ahead: `HG_AHEAD` in `hedgerow.c`.
@@ -131,7 +145,7 @@ const AHEAD: usize = 128;
 pub(crate) fn show(
     shape: Shape,
     entry: &Entry<'_>,
-    copy: Option<&mut Vec<u8>>,
+    copy: Option<&mut Copied>,
     row: &mut Row,
     whole_len: impl FnOnce() -> Option<u32>,
 ) -> Answer {
@@ -139,17 +153,13 @@ pub(crate) fn show(
         row.rowid = rowid_of(&entry.key)?;
     }
     let (mut sum, mut record) = parts(shape.is_index, entry)?;
-    row.place = record.as_ptr().addr();
     row.len = record.len() as u32;
     if record.len() >= FRONT_MIN {
         let whole_len = || if shape.is_index { None } else { whole_len() };
         note_long(row, record.len(), sum.len(), whole_len)?;
     }
     if let Some(copy) = copy {
-        copy.clear();
-        copy.extend_from_slice(sum);
-        copy.extend_from_slice(record);
-        (sum, record) = copy.split_at(sum.len());
+        (sum, record) = copy.keep(sum, record);
     }
     show_parts(shape, sum, record, row);
     Ok(())
@@ -167,7 +177,6 @@ pub(crate) fn show_passed(shape: Shape, passed: &Passed<'_>, row: &mut Row) -> A
     } else {
         passed.value.split_at(len)
     };
-    row.place = record.as_ptr().addr();
     // It stands in a page.
     row.len = record.len() as u32;
     show_parts(shape, sum, record, row);
@@ -177,7 +186,6 @@ pub(crate) fn show_passed(shape: Shape, passed: &Passed<'_>, row: &mut Row) -> A
 /// Where the parts of an entry are.
 #[inline(always)]
 fn show_parts(shape: Shape, sum: &[u8], record: &[u8], row: &mut Row) {
-    row.is_entry = shape.is_index.into();
     (row.data, row.local) = (record.as_ptr(), record.len() as u32);
     (row.sum, row.sum_len) = (sum.as_ptr(), sum.len() as u8);
     row.check = match sum {
@@ -211,7 +219,7 @@ impl Position {
             last: None,
             last_record: Vec::new(),
             is_sought: false,
-            copy: Vec::new(),
+            copy: Copied::default(),
             seat,
             ahead: [Row::NONE; AHEAD],
         }
@@ -241,6 +249,13 @@ impl Position {
     /// By which the store knows it.
     pub(crate) fn seat(&self) -> usize {
         self.seat
+    }
+
+    /// What the entry is that a row shows, and the address at which the store has its record.
+    pub(crate) fn shown(&self, row: &Row) -> (Owner, usize) {
+        let owner = if self.is_index { Owner::Entry } else { Owner::Row(row.rowid) };
+        let is_copy = self.copy.bytes.as_ptr_range().contains(&row.data);
+        (owner, if is_copy { self.copy.place } else { row.data.addr() })
     }
 
     /// Where C finds the rows ahead.

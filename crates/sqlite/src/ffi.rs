@@ -19,7 +19,7 @@ use crate::opening::{Mode, kind_of};
 use crate::order::{self, Probe};
 use crate::renew;
 use crate::rowid::key_of;
-use crate::sums::{CORRUPT_ROW, Kind, Owner};
+use crate::sums::{CORRUPT_ROW, Kind};
 
 // SAFETY: the addresses are followed only by calls of the connection that the row is of, which come
 // one after the other.
@@ -366,8 +366,8 @@ calls! {
         let (sum, record) = unsafe {
             (bytes(row.sum, row.sum_len.into()), bytes(row.data, row.local as usize))
         };
-        let owner = if row.is_entry != 0 { Owner::Entry } else { Owner::Row(row.rowid) };
-        conn.sums.verify(owner, sum, record, row.place)
+        let (owner, place) = cursor.shown(row);
+        conn.sums.verify(owner, sum, record, place)
     }
 
     /// Gives every row the checksum that rows get now; the trees of some roots are indexes whose

@@ -8,7 +8,7 @@ use hedgerow::tree::raw::{Passed, Passing};
 use hedgerow::tree::{Cursor, Entry, Snapshot};
 
 use crate::code::{Answer, code_of};
-use crate::cursor::{Row, Shape, Step, parts, show, show_passed};
+use crate::cursor::{Copied, Row, Shape, Step, parts, show, show_passed};
 use crate::rowid::Front;
 
 impl Step {
@@ -72,7 +72,7 @@ fn show_in<S: Snapshot>(
     cursor: &mut Cursor,
     shape: Shape,
     entry: &Entry<'_>,
-    copy: Option<&mut Vec<u8>>,
+    copy: Option<&mut Copied>,
     row: &mut Row,
 ) -> Answer<Shown> {
     let Some(copy) = copy else {
@@ -100,7 +100,7 @@ pub(crate) fn run_in<S: Snapshot, const BACK: bool>(
     txn: &S,
     cursor: &mut Cursor,
     shape: Shape,
-    copy: Option<&mut Vec<u8>>,
+    copy: Option<&mut Copied>,
     rows: &mut [Row],
 ) -> Answer<(usize, Shown)> {
     let Some((row, rows)) = rows.split_first_mut() else { return Ok((0, Shown::Lasting)) };
@@ -151,7 +151,7 @@ pub(crate) fn step_in<S: Snapshot>(
     cursor: &mut Cursor,
     step: Step,
     shape: Shape,
-    copy: Option<&mut Vec<u8>>,
+    copy: Option<&mut Copied>,
     row: &mut Row,
 ) -> Answer<Option<Shown>> {
     let entry = match step {
@@ -175,7 +175,7 @@ pub(crate) fn seek_in<S: Snapshot>(
     cursor: &mut Cursor,
     key: &[u8],
     shape: Shape,
-    copy: Option<&mut Vec<u8>>,
+    copy: Option<&mut Copied>,
     row: &mut Row,
 ) -> Answer<(Found, Shown)> {
     let Some((entry, seen)) = cursor.seek_beside(txn, key).map_err(|e| code_of(&e))? else {

@@ -129,7 +129,7 @@ static int hgCopyWrite(BtCursor *pCur, i64 rowid, const u8 *a, u32 n, int isInde
   if( isStoreCursor(pCur) ){
     HgProbe probe = { a, n, 0, hgAlwaysLess, 0 };
     if( !isIndex ) return hg_put_row(connOf(pCur), cursorOf(pCur)->position, rowid, a, n, 0);
-    return hg_append_key(connOf(pCur), cursorOf(pCur)->position, &probe, &cursorOf(pCur)->row);
+    return hg_append_key(connOf(pCur), cursorOf(pCur)->position, &probe, hgNewRow(pCur));
   }
   rc = sqlite3BtreeLast(pCur, &isEmpty);
   if( rc!=SQLITE_OK ) return rc;

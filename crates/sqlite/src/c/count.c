@@ -102,24 +102,24 @@ static int hgRankOfEnd(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int isBack, 
 
 /* Whether the entry that a cursor is on is still in the range of its loop. */
 static int hgIsInRange(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int *pRc){
-  const HgRow *pRow = &cursorOf(pC->uc.pCursor)->row;
+  BtCursor *pCur = pC->uc.pCursor;
   int op = pEnd ? pEnd->opcode : OP_Noop;
   int c;
   if( pEnd==0 ) return 1;
   if( op==OP_IdxGT || op==OP_IdxGE || op==OP_IdxLT || op==OP_IdxLE ){
     UnpackedRecord r;
-    if( pRow->check && (*pRc = hgVerify(pC->uc.pCursor))!=SQLITE_OK ) return 0;
+    if( cursorOf(pCur)->row->check && (*pRc = hgVerify(pCur))!=SQLITE_OK ) return 0;
     memset(&r, 0, sizeof(r));
     r.pKeyInfo = pC->pKeyInfo;
     r.nField = (u16)pEnd->p4.i;
     r.aMem = &p->aMem[pEnd->p3];
-    c = sqlite3VdbeRecordCompare((int)pRow->len, pRow->data, &r);
+    c = sqlite3VdbeRecordCompare((int)cursorOf(pCur)->row->len, cursorOf(pCur)->row->data, &r);
     if( r.errCode ) *pRc = r.errCode;
   }else{
     Mem row, room;
     memset(&row, 0, sizeof(row));
     row.flags = MEM_Int;
-    row.u.i = pRow->rowid;
+    row.u.i = cursorOf(pCur)->row->rowid;
     c = sqlite3MemCompare(&row, hgEndOf(p, pEnd, &room), 0);
   }
   switch( op ){
@@ -223,7 +223,7 @@ static void hgSkip(sqlite3_context *pCtx, int nArg, sqlite3_value **apArg){
   if( rc==SQLITE_OK && skip>0 ){
     BtCursor *pCur = pC->uc.pCursor;
     rc = hg_seek_nth(connOf(pCur), cursorOf(pCur)->position, isBack ? at-skip : at+skip,
-                     &cursorOf(pCur)->row, &isThere);
+                     hgNewRow(pCur), &isThere);
     if( rc==SQLITE_OK && !isThere ) rc = SQLITE_CORRUPT_BKPT;
     if( rc==SQLITE_OK ){
       hgStand(pCur);

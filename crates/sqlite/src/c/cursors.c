@@ -27,7 +27,8 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
   cursorOf(pCur)->position = hg_cursor(connOf(pCur), iTable, pKeyInfo!=0,
                                        &cursorOf(pCur)->aAhead);
   cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
-  cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
+  cursorOf(pCur)->row = &cursorOf(pCur)->own;
+  cursorOf(pCur)->nAhead = cursorOf(pCur)->nMost = 0;
   cursorOf(pCur)->isKnown = cursorOf(pCur)->isBack = cursorOf(pCur)->isDoomed = 0;
   for(pX=pBt->pCursor; pX; pX=pX->pNext){
     if( pX->pgnoRoot==iTable ){
@@ -107,7 +108,7 @@ static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const
 static void hgStand(BtCursor *pCur){
   pCur->eState = CURSOR_VALID;
   cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
-  pCur->info.nKey = pCur->curIntKey ? cursorOf(pCur)->row.rowid : (i64)cursorOf(pCur)->row.len;
+  pCur->info.nKey = pCur->curIntKey ? cursorOf(pCur)->row->rowid : (i64)cursorOf(pCur)->row->len;
 }
 
 /* Takes over the result of a search. */
@@ -137,7 +138,19 @@ static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
 
 /* The rows ahead are no longer wanted; the engine's cursor is somewhere. */
 static void hgForget(BtCursor *pCur){
-  cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
+  cursorOf(pCur)->nAhead = cursorOf(pCur)->nMost = 0;
+}
+
+/* Where the row is stored that a cursor moves to. */
+static HgRow *hgNewRow(BtCursor *pCur){
+  cursorOf(pCur)->row = &cursorOf(pCur)->own;
+  return &cursorOf(pCur)->own;
+}
+
+/* The row of a cursor, which may be changed. */
+static HgRow *hgOwnRow(BtCursor *pCur){
+  if( cursorOf(pCur)->row!=&cursorOf(pCur)->own ) cursorOf(pCur)->own = *cursorOf(pCur)->row;
+  return hgNewRow(pCur);
 }
 
 /* How the place of a cursor is looked for again, where it may have to be; else null. */
@@ -181,7 +194,7 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   if( rc!=SQLITE_OK ) return rc;
   hgForget(pCur);
   rc = hg_step(connOf(pCur), cursorOf(pCur)->position, step, hgOrder(pCur, &probe),
-               &cursorOf(pCur)->row, pIsThere);
+               hgNewRow(pCur), pIsThere);
   if( rc==SQLITE_OK && *pIsThere ){
     hgStand(pCur);
   }else{
@@ -194,8 +207,8 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
 static int hgComeBack(BtCursor *pCur){
   HgCursor *c = cursorOf(pCur);
   HgProbe probe;
-  int n = c->nAhead - c->atAhead;
-  c->nAhead = c->atAhead = 0;
+  int n = c->nAhead;
+  hgForget(pCur);
   if( n==0 ) return SQLITE_OK;
   return hg_back(connOf(pCur), c->position, hgOrder(pCur, &probe), c->isBack, n);
 }
@@ -204,25 +217,27 @@ static int hgComeBack(BtCursor *pCur){
 static int hgStepAhead(BtCursor *pCur, int isBack, int *pIsThere){
   HgCursor *c = cursorOf(pCur);
   HgProbe probe;
-  int rc, n = 0, most;
+  int rc, n = 0;
   if( c->isBack!=isBack ){
     rc = hgComeBack(pCur);
     if( rc!=SQLITE_OK ) return rc;
     c->isBack = (u8)isBack;
   }
-  if( c->atAhead<c->nAhead ){
-    c->row = c->aAhead[c->atAhead++];
+  if( c->nAhead>0 ){
+    c->nAhead--;
+    c->row = c->ahead++;
     *pIsThere = 1;
     hgStand(pCur);
     return SQLITE_OK;
   }
-  /* Twice as many as the last time: who takes one step gets one row. */
-  most = c->nAhead ? MIN(2*c->nAhead, HG_AHEAD) : 1;
-  rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), isBack, most, &n);
-  c->nAhead = (u8)n;
-  c->atAhead = 0;
+  /* The first step gets one row, and each time after that four times as many are fetched: to ask
+  ** costs as much as ten rows, which costs less if they are not wanted. */
+  c->nMost = c->nMost ? MIN(4*c->nMost, HG_AHEAD) : 1;
+  rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), isBack, c->nMost, &n);
   if( rc==SQLITE_OK && n>0 ){
-    c->row = c->aAhead[c->atAhead++];
+    c->nAhead = (u8)(n-1);
+    c->row = c->aAhead;
+    c->ahead = c->aAhead + 1;
     *pIsThere = 1;
     hgStand(pCur);
   }else{
@@ -266,7 +281,7 @@ static HG_NOINLINE int hgMove(BtCursor *pCur, int sign){
 static HG_NOINLINE int hgTableMoveto(BtCursor *pCur, i64 intKey, int *pRes){
   int rc, result;
   if( pCur->eState==CURSOR_VALID ){
-    i64 rowid = cursorOf(pCur)->row.rowid;
+    i64 rowid = cursorOf(pCur)->row->rowid;
     if( rowid==intKey ){
       *pRes = 0;
       return SQLITE_OK;
@@ -279,12 +294,12 @@ static HG_NOINLINE int hgTableMoveto(BtCursor *pCur, i64 intKey, int *pRes){
       /* Rows that are asked for in their order are not looked for. */
       *pRes = 0;
       rc = hgMove(pCur, 1);
-      if( rc!=SQLITE_DONE && (rc!=SQLITE_OK || cursorOf(pCur)->row.rowid==intKey) ) return rc;
+      if( rc!=SQLITE_DONE && (rc!=SQLITE_OK || cursorOf(pCur)->row->rowid==intKey) ) return rc;
     }
   }
   pCur->eState = CURSOR_INVALID;
   hgForget(pCur);
-  rc = hg_seek_row(connOf(pCur), cursorOf(pCur)->position, intKey, &cursorOf(pCur)->row, &result);
+  rc = hg_seek_row(connOf(pCur), cursorOf(pCur)->position, intKey, hgNewRow(pCur), &result);
   return hgFound(pCur, rc, result, pRes);
 }
 
@@ -296,7 +311,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
 /* Whether what is looked for comes after the last entry of an index, on which the cursor is. Of one
 ** that was appended the row has a copy. */
 static int hgIsBehindLast(BtCursor *pCur, UnpackedRecord *pRec){
-  const HgRow *pRow = &cursorOf(pCur)->row;
+  const HgRow *pRow = cursorOf(pCur)->row;
   if( pRow->check ) return 0;
   pRec->errCode = 0;
   return sqlite3VdbeRecordCompare((int)pRow->len, pRow->data, pRec)<0 && pRec->errCode==0;
@@ -338,7 +353,7 @@ static int hgHasEqual(BtCursor *pCur, UnpackedRecord *pRec, const u8 *pEqual, in
     *pRes = -1;
   }
   if( !isThere ) return SQLITE_OK;
-  if( cursorOf(pCur)->row.data==pEqual && !cursorOf(pCur)->isStale ){
+  if( cursorOf(pCur)->row->data==pEqual && !cursorOf(pCur)->isStale ){
     pRec->eqSeen = 1;
     return SQLITE_OK;
   }
@@ -364,7 +379,7 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec,
     probe.isEqual = &pRec->eqSeen;
     probe.equal = &pEqual;
   }
-  rc = hg_seek_key(connOf(pCur), cursorOf(pCur)->position, &probe, &cursorOf(pCur)->row, &result);
+  rc = hg_seek_key(connOf(pCur), cursorOf(pCur)->position, &probe, hgNewRow(pCur), &result);
   if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
   rc = hgFound(pCur, rc, result, pRes);
   if( rc==SQLITE_OK && pEqual && pCur->eState==CURSOR_VALID ){
@@ -425,9 +440,10 @@ SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
   HgCursor *c = cursorOf(pCur);
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeNext(pCur, flags);
-  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead && !c->isBack ){
-    c->row = c->aAhead[c->atAhead++];
-    pCur->info.nKey = c->row.rowid;
+  if( pCur->eState==CURSOR_VALID && c->nAhead>0 && !c->isBack ){
+    /* info.nKey is asked for of blobs that are open only, whose cursors do not come here. */
+    c->nAhead--;
+    c->row = c->ahead++;
     return SQLITE_OK;
   }
   return hgMove(pCur, 1);
@@ -436,9 +452,9 @@ SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
 SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
   HgCursor *c = cursorOf(pCur);
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePrevious(pCur, flags);
-  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead && c->isBack ){
-    c->row = c->aAhead[c->atAhead++];
-    pCur->info.nKey = c->row.rowid;
+  if( pCur->eState==CURSOR_VALID && c->nAhead>0 && c->isBack ){
+    c->nAhead--;
+    c->row = c->ahead++;
     return SQLITE_OK;
   }
   return hgMove(pCur, -1);

@@ -8,37 +8,37 @@
 */
 SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIntegerKey(pCur);
-  return cursorOf(pCur)->row.rowid;
+  return cursorOf(pCur)->row->rowid;
 }
 
 static HG_NOINLINE u32 hgSizeOfStale(BtCursor *pCur){
-  return hgLoad(pCur) ? 0 : cursorOf(pCur)->row.len;
+  return hgLoad(pCur) ? 0 : cursorOf(pCur)->row->len;
 }
 
 SQLITE_PRIVATE HG_INLINE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadSize(pCur);
   if( cursorOf(pCur)->isStale ) return hgSizeOfStale(pCur);
-  return cursorOf(pCur)->row.len;
+  return cursorOf(pCur)->row->len;
 }
 
 /* Who fetches the bytes of an entry and gets none asks sqlite3BtreePayload() for them, which says
 ** what is wrong. One caller looks at the first byte before, for the length of the record's header. */
 static HG_NOINLINE const void *hgFetchChecked(BtCursor *pCur, u32 *pAmt){
   static const u8 aNothing[] = { 2 };
-  if( hgLoad(pCur) || (cursorOf(pCur)->row.check && hgVerify(pCur)) ){
+  if( hgLoad(pCur) || (cursorOf(pCur)->row->check && hgVerify(pCur)) ){
     *pAmt = 0;
     return aNothing;
   }
-  *pAmt = cursorOf(pCur)->row.local;
-  return cursorOf(pCur)->row.data;
+  *pAmt = cursorOf(pCur)->row->local;
+  return cursorOf(pCur)->row->data;
 }
 
 SQLITE_PRIVATE HG_INLINE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   HgCursor *c = cursorOf(pCur);
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadFetch(pCur, pAmt);
-  if( c->isStale | c->row.check ) return hgFetchChecked(pCur, pAmt);
-  *pAmt = c->row.local;
-  return c->row.data;
+  if( c->isStale | c->row->check ) return hgFetchChecked(pCur, pAmt);
+  *pAmt = c->row->local;
+  return c->row->data;
 }
 
 SQLITE_PRIVATE i64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){
@@ -50,16 +50,17 @@ SQLITE_PRIVATE i64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){
 ** from which it wants it again is still the same. */
 SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeOffset(pCur);
-  return cursorOf(pCur)->row.showing;
+  return cursorOf(pCur)->row->showing;
 }
 
 static HG_NOINLINE int hgPayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
-  HgRow *pRow = &cursorOf(pCur)->row;
+  const HgRow *pRow;
   if( hgLoad(pCur) ) return SQLITE_IOERR;
-  if( pRow->check ){
+  if( cursorOf(pCur)->row->check ){
     int rc = hgVerify(pCur);
     if( rc!=SQLITE_OK ) return rc;
   }
+  pRow = cursorOf(pCur)->row;
   if( (u64)offset+amt>pRow->len ) return SQLITE_CORRUPT_BKPT;
   if( offset+amt<=pRow->local ){
     memcpy(pBuf, pRow->data+offset, amt);
@@ -144,9 +145,9 @@ static int hgInsertRow(BtCursor *pCur, i64 rowid, const void *pData, u32 nData, 
   rc = hg_put_row(storeOf(p)->conn, cursorOf(pCur)->position, rowid, pData, nData, nZero);
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->eState==CURSOR_VALID ){
-    i64 old = cursorOf(pCur)->row.rowid;
+    i64 old = cursorOf(pCur)->row->rowid;
     if( rowid==old || (rowid>old && cursorOf(pCur)->isLast) ){
-      cursorOf(pCur)->row.rowid = pCur->info.nKey = rowid;
+      hgOwnRow(pCur)->rowid = pCur->info.nKey = rowid;
       cursorOf(pCur)->isStale = 1;
       return SQLITE_OK;
     }
@@ -159,7 +160,7 @@ static int hgInsertRow(BtCursor *pCur, i64 rowid, const void *pData, u32 nData, 
 static int hgAppendKey(BtCursor *pCur, const BtreePayload *pX){
   HgProbe probe = { pX->pKey, (size_t)pX->nKey, 0, hgAlwaysLess, 0 };
   HgCursor *c = cursorOf(pCur);
-  int rc = hg_append_key(connOf(pCur), c->position, &probe, &c->row);
+  int rc = hg_append_key(connOf(pCur), c->position, &probe, hgNewRow(pCur));
   c->isStale = 1;
   return rc;
 }
@@ -318,7 +319,6 @@ static int hgMayStay(BtCursor *pCur, u8 flags){
 
 static HG_NOINLINE int hgDelete(BtCursor *pCur, u8 flags){
   Btree *p = pCur->pBtree;
-  HgRow *pRow = &cursorOf(pCur)->row;
   int rc;
   if( pCur->eState!=CURSOR_VALID ){
     if( pCur->eState<CURSOR_REQUIRESEEK ) return SQLITE_CORRUPT_PGNO(pCur->pgnoRoot);
@@ -330,7 +330,7 @@ static HG_NOINLINE int hgDelete(BtCursor *pCur, u8 flags){
   if( rc==SQLITE_OK ) rc = hgComeBack(pCur);
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->pKeyInfo==0 ){
-    if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);
+    if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, cursorOf(pCur)->row->rowid, 0);
     rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, 0);
   }else if( hgMayStay(pCur, flags) ){
     cursorOf(pCur)->isDoomed = 1;
@@ -349,7 +349,7 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
 }
 
 SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void *z){
-  HgRow *pRow = &cursorOf(pCur)->row;
+  i64 rowid;
   int rc;
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePutData(pCur, offset, amt, z);
   rc = restoreCursorPosition(pCur);
@@ -357,8 +357,9 @@ SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void
   if( pCur->eState!=CURSOR_VALID ) return SQLITE_ABORT;
   saveAllCursors(pCur->pBt, pCur->pgnoRoot, pCur);
   if( (pCur->curFlags & BTCF_WriteFlag)==0 ) return SQLITE_READONLY;
-  rc = hg_write_part(connOf(pCur), cursorOf(pCur)->position, pRow->rowid, offset, z, amt);
-  if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
+  rowid = cursorOf(pCur)->row->rowid;
+  rc = hg_write_part(connOf(pCur), cursorOf(pCur)->position, rowid, offset, z, amt);
+  if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, rowid, 0);
   return rc;
 }
 

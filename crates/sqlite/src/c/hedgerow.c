@@ -76,17 +76,20 @@ typedef struct HgCursor HgCursor;
 struct HgCursor {
   BtCursor base;           /* must come first */
   HgPosition *position;    /* of a store: the cursor of the engine */
-  HgRow row;               /* of a store: the entry that it is on, while it is valid */
+  const HgRow *row;        /* of a store: the entry that it is on, while it is valid; its own row or
+                           ** one of those ahead */
+  HgRow own;
   u8 isLast;               /* while it is valid: it is on the last entry */
   u8 isStale;              /* while it is valid: the row is not that of the entry, which was put
                            ** since, but for its number */
   u8 isKnown;              /* of an index: hgKnowTree() has looked what it is */
   u8 nAhead;               /* rows that the engine's cursor has gone ahead */
-  u8 atAhead;              /* the next one of them */
+  u8 nMost;                /* how many were asked for the last time; 0 after any other move */
   u8 isBack;               /* it has gone backwards */
   u8 isDoomed;             /* of an index: the entry that the engine's cursor is on was deleted, and
                            ** stays until another one takes its place */
-  const HgRow *aAhead;     /* those rows, which are beside the engine's cursor */
+  const HgRow *ahead;      /* the next one of them */
+  const HgRow *aAhead;     /* where they stand, beside the engine's cursor */
 };
 
 #define isStore(P)        (((P)->pBt->btsFlags & BTS_STORE)!=0)

@@ -13,9 +13,7 @@ typedef struct HgRow {
   const u8 *sum;        /* its checksum as it is stored */
   u8 nSum;              /* how many bytes that has, which may be 0 */
   u8 check;             /* not 0: it has to be compared before it is read */
-  u8 isEntry;           /* it is of an index */
   u32 showing;          /* if local<len: a number that no other row has, nor this one shown again */
-  size_t place;         /* the address at which the store has it */
 } HgRow;
 
 /* The first column of what is looked for, if that alone decides most comparisons. */

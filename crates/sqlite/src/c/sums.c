@@ -58,7 +58,7 @@ static void hgKnowTree(BtCursor *pCur){
 
 /* Compares the row that a cursor is on with its checksum. */
 static SQLITE_NOINLINE int hgVerify(BtCursor *pCur){
-  HgRow *pRow = &cursorOf(pCur)->row;
+  HgRow *pRow = hgOwnRow(pCur);
   int rc = hg_verify(connOf(pCur), cursorOf(pCur)->position, pRow);
   if( rc==SQLITE_OK ){
     pRow->check = 0;

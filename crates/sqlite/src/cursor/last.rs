@@ -60,6 +60,6 @@ impl Position {
         let record = &self.last_record;
         // It was put, so that it is not longer than SQLite's records are.
         let len = record.len() as u32;
-        *row = Row { data: record.as_ptr(), local: len, len, is_entry: 1, ..Row::NONE };
+        *row = Row { data: record.as_ptr(), local: len, len, ..Row::NONE };
     }
 }

@@ -70,9 +70,11 @@ impl<'t, const BACK: bool> Passing<'t, BACK> {
         places: &mut [T],
         fill: impl Fn(&mut W, &mut T, &Passed<'t>) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let (passing, mut at, mut count) = (*self, self.next, 0);
-        for place in places {
-            let Some((passed, next)) = passing.step_in(layout, at) else { break };
+        let (passing, mut at) = (*self, self.next);
+        let most = passing.left_in(layout).min(places.len());
+        let mut count = 0;
+        for place in &mut places[..most] {
+            let Some((passed, next)) = passing.record_in(layout, at) else { break };
             fill(with, place, &passed)?;
             (at, count) = (next, count + 1);
         }
@@ -80,19 +82,32 @@ impl<'t, const BACK: bool> Passing<'t, BACK> {
         Ok(count)
     }
 
+    /// How many entries there are after the one at `next`.
+    #[inline(always)]
+    fn left_in(&self, layout: Layout) -> usize {
+        let (step, next, end) = (layout.step(), self.next.addr(), self.end.addr());
+        let bytes = if BACK { next.saturating_sub(end + step) } else { end.saturating_sub(next) };
+        bytes / step
+    }
+
     /// The entry after the one at `next`, and where that is.
     #[inline(always)]
     fn step_in(&self, layout: Layout, next: *const u8) -> Option<(Passed<'t>, *const u8)> {
         let step = layout.step();
-        let (at, next, is_there) = if BACK {
+        let is_there = if BACK { next.wrapping_sub(step) > self.end } else { next < self.end };
+        if is_there { self.record_in(layout, next) } else { None }
+    }
+
+    /// The same where there is one.
+    #[inline(always)]
+    fn record_in(&self, layout: Layout, next: *const u8) -> Option<(Passed<'t>, *const u8)> {
+        let step = layout.step();
+        let (at, next) = if BACK {
             let next = next.wrapping_sub(step);
-            (next.wrapping_sub(step), next, next > self.end)
+            (next.wrapping_sub(step), next)
         } else {
-            (next, next.wrapping_add(step), next < self.end)
+            (next, next.wrapping_add(step))
         };
-        if !is_there {
-            return None;
-        }
         let (rest, value) = self.page.plain_record_in(layout, at)?;
         let tail = self.page.number_before(rest);
         Some((Passed { shared: self.shared, rest, tail, value }, next))
