@@ -7,14 +7,14 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hedgerow::Error;
-use hedgerow::tree::Snapshot as _;
+use hedgerow::tree::{Snapshot, Table};
 use libsqlite3_sys as sys;
 
 use super::{Position, Row};
 use crate::code::{Answer, Code, code_of};
 use crate::conn::{Body, Conn, on_body};
 use crate::rowid::key_of;
-use crate::sums::{self, Owner};
+use crate::sums::{self, Owner, Sums};
 
 /// When only the first bytes of a row are given, they are at least as many: no store has smaller
 /// pages than of 4 KiB.
@@ -51,6 +51,20 @@ fn code_of_part(error: &std::io::Error) -> Code {
     cause.map_or(sys::SQLITE_CORRUPT, code_of)
 }
 
+/// The checksum and the record of the row of a number, which were compared.
+fn verify_in<'t, S: Snapshot>(
+    txn: &'t S,
+    table: Table,
+    sums: &mut Sums,
+    rowid: i64,
+) -> Answer<(&'t [u8], &'t [u8])> {
+    let value = txn.get(table, &key_of(rowid)).map_err(|e| code_of(&e))?;
+    let value = value.and_then(|value| value.as_slice()).ok_or(sys::SQLITE_CORRUPT)?;
+    let (sum, record) = value.split_at(sums::len_of(value)?);
+    sums.verify(Owner::Row(rowid), sum, record, record.as_ptr().addr())?;
+    Ok((sum, record))
+}
+
 impl Position {
     /// Reads a part of the value of a key.
     pub(crate) fn read(
@@ -73,11 +87,13 @@ impl Position {
     /// Compares a long row that is shown with its checksum, which reads all of it. In a transaction
     /// that only reads all of it is at hand then.
     pub(crate) fn verify_long(&mut self, conn: &mut Conn, row: &mut Row) -> Answer {
-        self.verify(conn, row.rowid)?;
-        let (Body::Read(txn), Some((table, _))) = (&conn.body, &self.cursor) else { return Ok(()) };
-        let value = txn.get(*table, &key_of(row.rowid)).map_err(|e| code_of(&e))?;
-        let value = value.and_then(|value| value.as_slice()).ok_or(sys::SQLITE_CORRUPT)?;
-        let (sum, record) = value.split_at(sums::len_of(value)?);
+        self.ready(conn)?;
+        let Some((table, _)) = self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let Conn { body, sums, .. } = conn;
+        let Body::Read(txn) = &*body else {
+            return on_body!(&*body, txn => verify_in(txn, table, sums, row.rowid).map(|_| ()));
+        };
+        let (sum, record) = verify_in(&**txn, table, sums, row.rowid)?;
         if record.len() != row.len as usize {
             return Err(sys::SQLITE_CORRUPT);
         }
@@ -88,15 +104,9 @@ impl Position {
     /// Compares the row of a number with its checksum.
     fn verify(&mut self, conn: &mut Conn, rowid: i64) -> Answer {
         self.ready(conn)?;
-        let Some((table, _)) = &self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let Some((table, _)) = self.cursor else { return Err(sys::SQLITE_CORRUPT) };
         let Conn { body, sums, .. } = conn;
-        on_body!(&*body, txn => {
-            let value = txn.get(*table, &key_of(rowid)).map_err(|e| code_of(&e))?;
-            let value = value.ok_or(sys::SQLITE_CORRUPT)?;
-            let value = value.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
-            let (sum, record) = value.split_at(sums::len_of(value)?);
-            sums.verify(Owner::Row(rowid), sum, record, record.as_ptr().addr())
-        })
+        on_body!(&*body, txn => verify_in(txn, table, sums, rowid).map(|_| ()))
     }
 
     /// Writes into a row, which keeps its length and gets the checksum that rows get now. A long
