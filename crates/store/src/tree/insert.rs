@@ -12,6 +12,7 @@ use super::page::{
     CONTINUES, EXTENT_CELL, KeyCell, PageMut, RestCell, ValueCell, max_inline_key,
     max_inline_record,
 };
+use super::page_ref::PageRef;
 use super::pages::{Pages, WritePages};
 use super::path::Path;
 use super::rebalance::{Change, spread_leaf};
@@ -277,14 +278,39 @@ fn replace_value(
             return Ok(true);
         }
     }
-    let mut scratch = std::mem::take(&mut pages.scratch);
-    let fits = pages.change(leaf).replace_single(place.slot, &value, &mut scratch);
-    pages.scratch = scratch;
-    if fits {
+    if replace_in_place(pages, leaf, place.slot, &value) {
         return Ok(true);
     }
     let change = Change::Replace { slot: place.slot, value };
     spread_leaf(pages, tree, &mut place.path, change, true, Count::default()).map(|()| false)
+}
+
+/// Gives the entry of a slot another value; false, and no change, if its leaf has no room.
+fn replace_in_place(
+    pages: &mut WritePages,
+    leaf: PageRef,
+    slot: usize,
+    value: &ValueCell<'_>,
+) -> bool {
+    let mut scratch = std::mem::take(&mut pages.scratch);
+    let fits = pages.change(leaf).replace_single(slot, value, &mut scratch);
+    pages.scratch = scratch;
+    fits
+}
+
+/// Gives an entry of a changed leaf of a tree without duplicates another value. False, and no
+/// change, if the old one or the new one does not stand in the leaf, or that has no room.
+pub(crate) fn replace_short(
+    pages: &mut WritePages,
+    leaf: PageRef,
+    slot: usize,
+    value: &[u8],
+) -> bool {
+    let page = pages.changed(leaf);
+    let Some((rest, _)) = page.plain_record(slot) else { return false };
+    let key_len = page.shared().len() + rest.len();
+    fits_inline(pages.page_size(), key_len, value.len())
+        && replace_in_place(pages, leaf, slot, &ValueCell::Inline(Bytes::from(value)))
 }
 
 /// Puts an entry of short parts in place of that of a slot, at another slot of the leaf. False, and

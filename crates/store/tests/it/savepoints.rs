@@ -136,7 +136,7 @@ fn values_that_are_replaced_where_they_stand_come_back() {
         for i in (0..300_u32).step_by(7) {
             other.seek(&txn, &(i + 1).to_be_bytes()).unwrap();
             cursor.seek(&txn, &i.to_be_bytes()).unwrap();
-            for value in [b"middle", b"behind"] {
+            for value in [&b"middle"[..], b"of another length", b"behind"] {
                 cursor.put_current(&mut txn, value).unwrap();
                 assert_eq!(cursor.current(&txn).unwrap().unwrap().value, value);
             }

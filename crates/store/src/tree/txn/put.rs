@@ -3,7 +3,7 @@
 use super::WriteTxn;
 use super::sizes::note_sizes;
 use crate::tree::catalog::OpenTable;
-use crate::tree::insert::{Place, fits_inline, put_at, replace_in_leaf, touch_path};
+use crate::tree::insert::{Place, fits_inline, put_at, replace_in_leaf, replace_short, touch_path};
 use crate::tree::order::KeyOrder;
 use crate::tree::page::max_inline_key;
 use crate::tree::page_ref::PageRef;
@@ -105,9 +105,9 @@ impl WriteTxn {
         self.push(table, key, value)
     }
 
-    /// Replaces the value of a slot of a leaf of a table without duplicates by one of the same
-    /// length, where nothing was changed since the leaf was found. False, and no change, if the
-    /// leaf has to be made a changed page or the record changed in another way.
+    /// Replaces the value of a slot of a leaf of a table without duplicates, where nothing was
+    /// changed since the leaf was found. False, and no change, if the leaf has to be made a changed
+    /// page, has no room, or does not have all of the record.
     pub(crate) fn put_over(
         &mut self,
         table: Table,
@@ -125,9 +125,13 @@ impl WriteTxn {
         if !state.pages.is_touched(leaf) {
             return Ok(false);
         }
-        let mut page = state.pages.change(leaf);
-        let Some(old) = page.value_of_len(slot, value.len()) else { return Ok(false) };
-        old.copy_from_slice(value);
+        if let Some(old) = state.pages.change(leaf).value_of_len(slot, value.len()) {
+            old.copy_from_slice(value);
+        } else if replace_short(&mut state.pages, leaf, slot, value) {
+            open.tail = None;
+        } else {
+            return Ok(false);
+        }
         self.changes += 1;
         open.changed_at = self.changes;
         Ok(true)
