@@ -156,6 +156,30 @@ fn interrupted(mut child: Child) {
     Run::from(child.wait_with_output().unwrap()).is(130).says("interrupted");
 }
 
+/// Whatever links lead to it: a file has one lock file, beside itself.
+#[test]
+fn a_store_that_is_reached_by_a_link_has_one_writer() {
+    use std::os::unix::fs::symlink;
+
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    std::fs::create_dir_all(sandbox.path("folder/deeper")).unwrap();
+    symlink("s", sandbox.path("link")).unwrap();
+    symlink("../link", sandbox.path("folder/link")).unwrap();
+    symlink("../../s", sandbox.path("folder/deeper/data.hdg")).unwrap();
+    let mut writer = writer(&sandbox);
+    for store in ["link", "folder/link", "folder/deeper", "folder/deeper/data.hdg"] {
+        let put = sandbox.run(&["put", store, "b", "2", "--timeout", "0.2"]);
+        put.is(3).says("writes to the store");
+        assert_eq!(sandbox.ok(&["get", store, "a"]), "1\n");
+    }
+    writer.stdin.take().unwrap().write_all(b"c\t3\n").unwrap();
+    assert!(writer.wait().unwrap().success());
+    sandbox.ok(&["put", "folder/link", "b", "2"]);
+    assert_eq!(sandbox.ok(&["count", "s"]), "3\n");
+    assert!(!sandbox.path("link-lock").exists() && !sandbox.path("folder/link-lock").exists());
+    sandbox.run(&["create", "link"]).is(3).says("exists already");
+}
+
 #[test]
 fn waiting_for_another_writer_can_be_interrupted() {
     let sandbox = Sandbox::with(&[("a", "1")]);

@@ -35,10 +35,18 @@ const RESERVE_BYTES: u64 = 1 << 40;
 const FOLDER_NAMES: [(&str, &str); 2] = [("data.hdg", "lock.hdg"), ("data.mdb", "lock.mdb")];
 
 impl Paths {
-    /// Where the files of the store at `path` are, or would be: inside it, if it is a folder.
+    /// Where the files of the store at `path` are, or would be: inside it, if it is a folder. Of a
+    /// data file that is a symbolic link they are where that leads.
     pub fn of(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        if path.is_dir() { Self::in_folder(path) } else { Self::beside(path) }
+        let paths = if path.is_dir() { Self::in_folder(path) } else { Self::beside(path) };
+        // Whoever opens the file, by whatever links, must find the same lock file.
+        let is_link = paths.data.is_symlink();
+        match is_link.then(|| paths.data.canonicalize()) {
+            Some(Ok(data)) => Self::beside(&data),
+            // There is no link, or it leads nowhere.
+            _ => paths,
+        }
     }
 
     fn in_folder(folder: &Path) -> Self {

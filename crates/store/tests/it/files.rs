@@ -66,6 +66,14 @@ fn the_lock_file_does_not_depend_on_the_way_a_store_is_named() {
         names.sort();
         assert_eq!(names, [data, lock]);
     }
+    let folder = tempfile::tempdir().unwrap();
+    let (store, link) = (folder.path().join("store"), folder.path().join("link"));
+    std::os::unix::fs::symlink("store", &link).unwrap();
+    assert_eq!(Paths::of(&link).data, link, "it leads nowhere");
+    let opened = Store::create(&store).unwrap();
+    assert_eq!(Paths::of(&link), Paths::of(store.canonicalize().unwrap()));
+    assert_eq!(Store::open(&link).unwrap().path(), opened.path());
+    assert!(!folder.path().join("link-lock").exists());
     let plain = Paths::of("somewhere/else");
     assert_eq!(plain.lock, Path::new("somewhere/else-lock"));
 }
