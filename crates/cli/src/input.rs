@@ -25,7 +25,9 @@ pub(crate) struct Input {
 impl Input {
     /// Opens a file; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        Self::try_open(path).map_err(|error| Failure::io("open", path.display(), &error))
+        // Opening a pipe waits for who writes to it.
+        let opened = signals::while_opening(|| Self::try_open(path))?;
+        opened.map_err(|error| Failure::io("open", path.display(), &error))
     }
 
     /// The same, with the system's error.

@@ -75,7 +75,9 @@ impl Output {
         match Target::of(path, existing)? {
             Target::Stdout => Ok(Self::stdout()),
             Target::Device => {
-                let file = File::options().write(true).open(path)?;
+                // Opening a pipe waits for who reads it.
+                let opened = signals::while_opening(|| File::options().write(true).open(path));
+                let file = opened.map_err(|_| io::ErrorKind::Interrupted)??;
                 Ok(Self::new(Box::new(file), path.display().to_string()))
             }
             Target::File { path, permissions } => {

@@ -10,7 +10,7 @@ mod show;
 mod split;
 mod typed;
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ use rusqlite::{Connection, OpenFlags};
 use sqlite as _;
 
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::open::Engine;
 use crate::wait;
 use session::{Place, Session};
@@ -59,10 +60,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if is_typed {
         typed::run(&mut session, &args.store)?;
     } else if args.sql.is_empty() {
-        let mut text = Vec::new();
-        let read = std::io::stdin().read_to_end(&mut text);
-        read.map_err(|error| Failure::io("read", "standard input", &error))?;
-        session.script_of(&text, &Place::Input)?;
+        session.script_of(&input::read_stdin()?, &Place::Input)?;
     } else {
         for sql in &args.sql {
             session.script(sql, &Place::Argument)?;

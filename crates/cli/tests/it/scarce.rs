@@ -156,6 +156,23 @@ fn interrupted(mut child: Child) {
     Run::from(child.wait_with_output().unwrap()).is(130).says("interrupted");
 }
 
+/// Opening a pipe waits until another process has its other end open.
+#[test]
+fn waiting_for_a_pipe_can_be_interrupted() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    assert!(Command::new("mkfifo").arg(sandbox.path("pipe")).status().unwrap().success());
+    interrupted(sandbox.start(&["load", "s", "--as", "lines", "pipe"]));
+    interrupted(sandbox.start(&["dump", "s", "pipe"]));
+    sandbox.check("s");
+}
+
+#[cfg(feature = "sql")]
+#[test]
+fn waiting_for_statements_can_be_interrupted() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    interrupted(sandbox.start(&["sql", "s"]));
+}
+
 /// Whatever links lead to it: a file has one lock file, beside itself.
 #[test]
 fn a_store_that_is_reached_by_a_link_has_one_writer() {

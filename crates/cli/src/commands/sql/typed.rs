@@ -46,7 +46,9 @@ fn remember(typed: String, history: Option<&Path>) {
 /// Reads and runs until the end of the input, or `.quit`.
 pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
     let history = history();
-    println!("{}: SQLite {}; .help lists commands", path.display(), rusqlite::version());
+    let version = rusqlite::version();
+    writeln!(session.out, "{}: SQLite {version}; .help lists commands", path.display())?;
+    session.out.flush()?;
     let mut splitter = Splitter::new();
     let mut typed = String::new();
     loop {
