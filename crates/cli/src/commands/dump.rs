@@ -81,7 +81,10 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     for info in &tables {
         match table(&mut dump, &txn, info, args.skip_damaged) {
             Ok(lost) => missing += lost,
-            Err(failure) => return Err(dump.stopped(failure)),
+            Err(failure) => {
+                let next = "--skip-damaged goes on behind the damage";
+                return Err(dump.stopped(failure, next));
+            }
         }
     }
     dump.finish()?;
@@ -222,14 +225,15 @@ impl Dump {
         self.writer.end(&mut self.buffer).map_err(Failure::Other)
     }
 
-    /// Ends the dump early: standard output gets all that was read.
-    fn stopped(mut self, failure: Failure) -> Failure {
+    /// Ends the dump early: standard output gets all that was read. `next` says what helps with
+    /// damage.
+    pub(super) fn stopped(mut self, failure: Failure, next: &str) -> Failure {
         if !matches!(failure, Failure::ClosedPipe) {
             let _ = self.flush().and_then(|()| self.out.flush());
         }
         match failure {
             Failure::Store(Error::Corrupt { .. }) => {
-                failure.and("the dump ends there; --skip-damaged goes on behind the damage")
+                failure.and(&format!("the dump ends there; {next}"))
             }
             other => other,
         }

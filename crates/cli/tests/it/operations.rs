@@ -308,6 +308,22 @@ fn the_rows_hold(engine: &str) {
     assert!(wrong.is_empty(), "docs/operations.md should say:\n{}", wrong.join("\n"));
 }
 
+/// A dump that stops at damage has given what comes before it, and says how to go on.
+#[test]
+fn what_comes_before_damage_is_dumped() {
+    for (engine, next) in [("tree", "--skip-damaged"), ("lsm", "hedgerow salvage")] {
+        let mut case = Case::new(engine);
+        case.trouble("damaged data");
+        for format in ["lines", "csv", "mdb"] {
+            let run = case.sandbox.run(&["dump", "s", "--as", format]).is(3).says(next);
+            let first: &[u8] = if format == "mdb" { b"303030303530" } else { b"000050" };
+            assert!(run.out.windows(first.len()).any(|part| part == first), "{engine} {format}");
+        }
+    }
+    let case = Case::new("lsm");
+    case.sandbox.run(&["dump", "s", "--skip-damaged"]).is(2).says("hedgerow salvage");
+}
+
 #[test]
 fn the_table_holds_for_trees() {
     the_rows_hold("tree");

@@ -6,7 +6,8 @@ use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::open::{MAIN, Name};
 use crate::portable::{Portable, TableHeader, mdb};
-use hedgerow::lsm::Readable;
+use hedgerow::Error;
+use hedgerow::lsm::{Keyspace, Readable, Reader};
 
 /// The page size that LMDB's tools get to see; this engine has no pages.
 const PAGE_SIZE: u32 = 4096;
@@ -14,6 +15,12 @@ const PAGE_SIZE: u32 = 4096;
 /// `dump`.
 pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let portable = args.portable(json)?;
+    if args.skip_damaged {
+        return Err(Failure::usage(
+            "--skip-damaged is for the engine tree; of a store of the engine lsm `hedgerow salvage` \
+             brings over what is sound",
+        ));
+    }
     let db = read(&args.table.store)?;
     let mut names = match args.all {
         true => db.keyspaces()?,
@@ -25,27 +32,46 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let spaces: Result<Vec<_>, Failure> =
         names.into_iter().map(|name| keyspace(&db, &Name(name))).collect();
     let spaces = spaces?;
+    let bytes = if portable == Portable::Mdb { bytes(&db, &spaces) } else { Ok(0) };
+    // Where not all can be read, the files' length is more than enough.
+    let bytes = match bytes {
+        Err(Failure::Store(Error::Corrupt { .. })) => db.stat().bytes().saturating_mul(2),
+        bytes => bytes?,
+    };
+    let mdb = mdb::Writer::new(args.print, bytes, PAGE_SIZE, name_main);
+    let mut dump = args.begin(portable, mdb)?;
+    for space in &spaces {
+        if let Err(failure) = table(&mut dump, &db, space) {
+            let next = "`hedgerow salvage` brings over what is sound to a new store";
+            return Err(dump.stopped(failure, next));
+        }
+    }
+    dump.finish()?;
+    Ok(Exit::Done)
+}
+
+/// The size that LMDB would need.
+fn bytes(db: &Reader, spaces: &[Keyspace]) -> Result<u64, Failure> {
     let mut bytes = 0;
-    for space in spaces.iter().filter(|_| portable == Portable::Mdb) {
+    for space in spaces {
         for entry in while_wanted(db.range(space, ..)?) {
             let (key, value) = entry?;
             bytes += mdb::entry_bytes(key.len(), value.len());
         }
     }
-    let mdb = mdb::Writer::new(args.print, bytes, PAGE_SIZE, name_main);
-    let mut dump = args.begin(portable, mdb)?;
-    for space in &spaces {
-        let (name, user_flags) = (Some(space.name().to_vec()), space.user_flags());
-        let about = db.estimate_count(space, ..)?;
-        dump.begin(&TableHeader { name, user_flags, ..TableHeader::default() }, Some(about));
-        for entry in while_wanted(db.range(space, ..)?) {
-            let (key, value) = entry?;
-            dump.entry(&key, &value)?;
-        }
-        dump.end()?;
+    Ok(bytes)
+}
+
+/// Writes a table.
+fn table(dump: &mut dump::Dump, db: &Reader, space: &Keyspace) -> Result<(), Failure> {
+    let (name, user_flags) = (Some(space.name().to_vec()), space.user_flags());
+    let about = db.estimate_count(space, ..)?;
+    dump.begin(&TableHeader { name, user_flags, ..TableHeader::default() }, Some(about));
+    for entry in while_wanted(db.range(space, ..)?) {
+        let (key, value) = entry?;
+        dump.entry(&key, &value)?;
     }
-    dump.finish()?;
-    Ok(Exit::Done)
+    dump.end()
 }
 
 /// `load`.
