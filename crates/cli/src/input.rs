@@ -86,6 +86,19 @@ pub(crate) fn read_stdin() -> Result<Vec<u8>, Failure> {
     Ok(all)
 }
 
+/// Whether the process was begun without a standard input. Rust puts the null device in its place,
+/// open for reading and writing; who means that one opens it for reading.
+pub(crate) fn was_closed() -> bool {
+    use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
+
+    let stdin = io::stdin();
+    let is_null = fstat(&stdin).is_ok_and(|input| {
+        stat("/dev/null")
+            .is_ok_and(|null| (input.st_rdev, input.st_ino) == (null.st_rdev, null.st_ino))
+    });
+    is_null && fcntl_getfl(&stdin).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
+}
+
 /// Standard input that gives up waiting once the command was asked to stop.
 struct Stdin;
 

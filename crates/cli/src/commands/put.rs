@@ -42,6 +42,10 @@ impl Args {
     pub(super) fn pair(&self) -> Result<(Vec<u8>, Vec<u8>), Failure> {
         let key = open::argument(&self.key, self.formats.key(), "key")?;
         let value = match self.value.as_encoded_bytes() {
+            b"-" if input::was_closed() => {
+                let what = "standard input is closed, so there is no value; an empty one is \"\"";
+                return Err(Failure::usage(what));
+            }
             b"-" => input::read_stdin()?,
             _ => open::argument(&self.value, self.formats.value(), "value")?,
         };

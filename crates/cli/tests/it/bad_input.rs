@@ -129,6 +129,23 @@ fn messages_that_cannot_be_written_are_lost() {
     }
 }
 
+/// Where there is no standard input, there is no value.
+#[cfg(unix)]
+#[test]
+fn a_closed_input_is_no_value() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    let put = |input: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" put s a - {input}")]);
+        shell.arg(env!("CARGO_BIN_EXE_hedgerow")).current_dir(sandbox.path(""));
+        crate::sandbox::Run::from(shell.output().unwrap())
+    };
+    put("<&-").is(2).says("standard input is closed");
+    assert_eq!(sandbox.ok(&["get", "s", "a"]), "1\n");
+    put("</dev/null").is(0);
+    assert_eq!(sandbox.ok(&["get", "s", "a"]), "\n");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_file_without_the_right_to_write_is_read_only() {
