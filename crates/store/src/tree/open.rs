@@ -78,23 +78,35 @@ impl Builder {
     /// earlier power cut there may be none.
     ///
     /// # Errors
-    /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,
-    /// [`Error::Io`] if the system refuses.
+    /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size, or
+    /// a maximum size that is less than an empty store, [`Error::Io`] if the system refuses.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
         let paths = self.paths(path.as_ref());
-        if !self.page_size.is_power_of_two() || !(4096..=65536).contains(&self.page_size) {
-            let size = self.page_size;
+        self.check_new()?;
+        let welcome = |_| Err(exists(&paths));
+        let create = || within(Work::TREE_OPEN, &paths.data, || self.create_files(&paths));
+        let opened = open_once(&paths.data, self, welcome, create);
+        opened.map(Store::new)
+    }
+
+    /// Whether a store can be made with these options.
+    fn check_new(&self) -> Result<()> {
+        let size = self.page_size;
+        if !size.is_power_of_two() || !(4096..=65536).contains(&size) {
             return Err(Error::argument(format!(
                 "a page size of {size} bytes was given; it must be a power of two from 4096 to 65536"
+            )));
+        }
+        let least = u64::from(META_SLOTS) * u64::from(size);
+        if let Some(most) = self.max_size.filter(|most| *most < least) {
+            return Err(Error::argument(format!(
+                "a maximum size of {most} bytes was given; a store without entries takes {least}"
             )));
         }
         if self.read_only {
             return Err(Error::argument("a store cannot be created for reading only"));
         }
-        let welcome = |_| Err(exists(&paths));
-        let create = || within(Work::TREE_OPEN, &paths.data, || self.create_files(&paths));
-        let opened = open_once(&paths.data, self, welcome, create);
-        opened.map(Store::new)
+        Ok(())
     }
 
     /// Opens a store that exists.

@@ -452,6 +452,22 @@ fn fill_up(store: &Store) -> u64 {
 }
 
 #[test]
+fn a_maximum_size_is_not_less_than_an_empty_store() {
+    let folder = tempfile::tempdir().unwrap();
+    for (page_size, least) in [(4096, 3 * 4096), (65536, 3 * 65536)] {
+        let (builder, path) = (Store::builder().page_size(page_size), folder.path().join("store"));
+        for most in [0, 1, least - 1] {
+            let refused = builder.clone().max_size(most).create(&path);
+            assert!(matches!(refused, Err(Error::Argument { .. })), "{most}: {refused:?}");
+            assert!(!path.exists());
+        }
+        drop(builder.max_size(least).create(&path).unwrap());
+        assert!(fs::metadata(&path).unwrap().len() <= least);
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
 fn a_maximum_size_lasts_and_is_kept_by_all() {
     let limit = 64 * 4096;
     let scratch = Scratch::with(Store::builder().max_size(limit)).reopen(Store::builder());
