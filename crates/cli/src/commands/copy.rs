@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use hedgerow::Error;
 use hedgerow::stream::{Followed, Replica, Standby};
-use hedgerow::tree::{CopyOptions, Store};
+use hedgerow::tree::{CopyOptions, Paths, Store};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
+use crate::leveldb::face;
 use crate::open::{Engine, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
@@ -19,7 +20,8 @@ use crate::{json, signals, wait};
 /// Copy a store while it is in use
 ///
 /// A store of the engine lsm, which only one process can have open at a time, is copied to a
-/// directory. If the directory holds an earlier copy of it, only what is new is copied.
+/// directory. If the directory holds an earlier copy of it, only what is new is copied. A folder of
+/// our library with LevelDB's interface becomes another one.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -54,7 +56,9 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.store.read()?;
     let copied = match args.to == Path::new("-") {
         true => to_stdout(&store, &args),
-        false => copy(&store, &args.to, &args),
+        false => {
+            face::copied(&args.store.store, &args.to, Engine::Tree, |to| copy(&store, to, &args))
+        }
     };
     if let Err(Failure::Store(error @ Error::Corrupt { .. })) = copied {
         tell!(
@@ -65,7 +69,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     }
     copied?;
     if json && args.to != Path::new("-") {
-        let size = fs::metadata(&args.to).map(|meta| meta.len());
+        let size = fs::metadata(Paths::of(&args.to).data).map(|meta| meta.len());
         let size = size.map_err(|error| Failure::io("look at", args.to.display(), &error))?;
         let value = json!({ "store": args.to.to_string_lossy(), "bytes": size });
         json::answer(json, value, |_| Ok(()))?;

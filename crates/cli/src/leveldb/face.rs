@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{BYTEWISE, CURRENT};
+use crate::draft::check_vacant;
 use crate::exit::Failure;
 use crate::open::{Engine, Name};
 
@@ -49,6 +50,10 @@ pub(crate) fn publish(folder: &Path, engine: Engine) -> Result<(), Failure> {
     };
     let comparator = BYTEWISE.escape_ascii();
     let text = format!("{MAGIC}engine {engine}\ncomparator {comparator}\n");
+    write_current(folder, text.as_bytes())
+}
+
+fn write_current(folder: &Path, text: &[u8]) -> Result<(), Failure> {
     let path = folder.join(CURRENT);
     let written = || -> io::Result<()> {
         fs::write(&path, text)?;
@@ -56,4 +61,39 @@ pub(crate) fn publish(folder: &Path, engine: Engine) -> Result<(), Failure> {
         File::open(folder)?.sync_all()
     };
     written().map_err(|error| Failure::io("write", path.display(), &error))
+}
+
+/// Has the store of a folder copied. If the folder is one of these, so is the copy: it gets
+/// `CURRENT` when the store is there. If not, the store itself is the copy.
+pub(crate) fn copied<T>(
+    from: &Path,
+    to: &Path,
+    engine: Engine,
+    copy: impl FnOnce(&Path) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if !is_face(from) || is_bare(to) {
+        return copy(to);
+    }
+    let is_again = engine == Engine::Lsm && to.join(LSM).is_dir();
+    if !is_again {
+        check_vacant(to)?;
+        fs::create_dir_all(to).map_err(|error| Failure::io("make", to.display(), &error))?;
+    }
+    let copied = copy(&place_for(engine, to));
+    if copied.is_err() && !is_again {
+        // It goes if nothing is in it, which was there before neither.
+        let _ = fs::remove_dir(to);
+    }
+    let copied = copied?;
+    let current = fs::read(from.join(CURRENT));
+    let current = current.map_err(|error| Failure::io("read", from.display(), &error))?;
+    if fs::read(to.join(CURRENT)).ok().as_ref() != Some(&current) {
+        write_current(to, &current)?;
+    }
+    Ok(copied)
+}
+
+/// Whether a folder is itself a store of the engine lsm.
+fn is_bare(folder: &Path) -> bool {
+    folder.join("MANIFEST").is_file()
 }

@@ -259,3 +259,33 @@ fn scarcity_is_an_error_and_the_same_command_goes_on() {
     sandbox.guest(&to_open).is(0);
     assert!(entries(&sandbox, "s", "main") == entries(&sandbox, "open/new", "leveldb"));
 }
+
+/// Also one that is copied to again, of which only what is new is copied.
+#[test]
+fn a_copy_of_our_folder_is_one() {
+    let sandbox = Sandbox::with(&[("a", "1"), ("b", "2")]);
+    sandbox.ok(&TO);
+    for engine in ["tree", "lsm"] {
+        let (new, copy) = (format!("new-{engine}"), format!("copy-{engine}"));
+        sandbox.ok(&["convert", "--from-leveldb", "old", &new, "--engine", engine]);
+        let answer = sandbox.json(&["copy", &new, &copy]);
+        assert!(answer["bytes"].as_u64().unwrap() > 0, "{answer}");
+        let current = |folder: &str| fs::read(sandbox.path(folder).join("CURRENT")).unwrap();
+        assert_eq!(current(&copy), current(&new));
+        assert_eq!(entries(&sandbox, &copy, "leveldb"), "a\t1\nb\t2\n");
+        sandbox.ok(&["put", &new, "-t", "leveldb", "c", "3"]);
+        let again = ["copy", new.as_str(), &copy];
+        if engine == "lsm" {
+            sandbox.ok(&again);
+            assert_eq!(entries(&sandbox, &copy, "leveldb"), "a\t1\nb\t2\nc\t3\n");
+        } else {
+            sandbox.run(&again).is(3).says("not empty");
+        }
+        sandbox.ok(&["convert", "--from", &copy, "--to-leveldb", &format!("back-{engine}")]);
+        // A folder with something else is left alone.
+        fs::create_dir_all(sandbox.path("other")).unwrap();
+        sandbox.write("other/kept", "");
+        sandbox.run(&["copy", &new, "other"]).is(3).says("not empty");
+        assert_eq!(fs::read_dir(sandbox.path("other")).unwrap().count(), 1);
+    }
+}

@@ -14,7 +14,7 @@ use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use crate::leveldb::face::store_at;
+use crate::leveldb::face::{self, store_at};
 use crate::open::{Engine, Name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
@@ -249,10 +249,12 @@ pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
     }
     let db = read(&args.store)?;
     let progress = Progress::new("copying", Unit::Bytes, Some(0));
-    let copied = signals::while_opening(|| {
-        db.backup(&args.to, &mut |done, total| progress.at_of(done, total))
-    });
-    let report = copied??;
+    let report = face::copied(&args.store.store, &args.to, Engine::Lsm, |to| {
+        let copied = signals::while_opening(|| {
+            db.backup(to, &mut |done, total| progress.at_of(done, total))
+        });
+        Ok(copied??)
+    })?;
     drop(progress);
     let (files, bytes) = (report.files, report.bytes);
     let (copied_files, copied_bytes) = (report.copied_files, report.copied_bytes);
