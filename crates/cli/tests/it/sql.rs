@@ -45,6 +45,22 @@ fn a_new_file_is_a_store_and_rows_are_shown_in_many_ways() {
 }
 
 #[test]
+fn no_value_is_lost_where_it_is_shown() {
+    let sandbox = Sandbox::new();
+    let text = "select cast(x'c3ff2c' as text) as t, 'plain' as u";
+    let json: serde_json::Value = sandbox.json(&["sql", "s", text]);
+    assert_eq!(json[0], serde_json::json!({"t_base64": "w/8s", "u": "plain"}));
+    let shown = |mode: &str| sandbox.run(&["sql", "s", "--mode", mode, text]).is(0).out;
+    assert_eq!(shown("csv"), b"t,u\n\"\xc3\xff,\",plain\n");
+    assert_eq!(shown("list"), b"t|u\n\xc3\xff,|plain\n");
+    // No two members of an object have one name.
+    let twice = "select 1 as a, 2 as a, 3 as \"a:1\", 4 as a";
+    let json = sandbox.ok(&["sql", "s", "--json", twice]);
+    assert_eq!(json, "[{\"a\":1,\"a:1\":2,\"a:1:1\":3,\"a:2\":4}]\n");
+    assert_eq!(sandbox.ok(&["sql", "s", "--csv", twice]), "a,a,a:1,a\n1,2,3,4\n");
+}
+
+#[test]
 fn a_file_of_sqlite_stays_one() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["sql", "s", MAKE]);

@@ -1,9 +1,13 @@
 //! How rows are shown.
 
+use std::collections::HashSet;
+
 use rusqlite::types::ValueRef;
 
+use crate::codec::Format;
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::portable::jsonl::field;
 
 /// A way to show rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,6 +44,7 @@ pub(super) struct Printer<'o> {
 impl<'o> Printer<'o> {
     pub(super) fn new(out: &'o mut Output, mode: Mode, headers: bool, names: Vec<String>) -> Self {
         let waiting = (mode == Mode::Table).then(Vec::new);
+        let names = if mode == Mode::Json { distinct(names) } else { names };
         Self { out, mode, headers, names, waiting, widths: Vec::new(), rows: 0 }
     }
 
@@ -50,18 +55,19 @@ impl<'o> Printer<'o> {
             Mode::Table => self.table_row(cells),
             Mode::Csv => {
                 if self.rows == 1 && self.headers {
-                    let names: Vec<String> = self.names.iter().map(|name| csv(name)).collect();
-                    writeln!(self.out, "{}", names.join(","))?;
+                    let names: Vec<_> =
+                        self.names.iter().map(|name| csv(name.as_bytes())).collect();
+                    self.fields(&names, b',')?;
                 }
-                let cells: Vec<String> = cells.iter().map(|cell| csv_cell(*cell)).collect();
-                writeln!(self.out, "{}", cells.join(","))
+                let cells: Vec<_> = cells.iter().map(|cell| csv_cell(*cell)).collect();
+                self.fields(&cells, b',')
             }
             Mode::List => {
                 if self.rows == 1 && self.headers {
                     writeln!(self.out, "{}", self.names.join("|"))?;
                 }
-                let cells: Vec<String> = cells.iter().map(|cell| plain(*cell, "")).collect();
-                writeln!(self.out, "{}", cells.join("|"))
+                let cells: Vec<_> = cells.iter().map(|cell| bytes(*cell)).collect();
+                self.fields(&cells, b'|')
             }
             Mode::Line => {
                 let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -77,11 +83,18 @@ impl<'o> Printer<'o> {
                 write!(self.out, "{}", if self.rows == 1 { "[" } else { ",\n" })?;
                 for (at, (name, cell)) in self.names.iter().zip(cells).enumerate() {
                     let before = if at == 0 { '{' } else { ',' };
-                    write!(self.out, "{before}{}:{}", quoted(name), json(*cell))?;
+                    let (name, value) = member(name, *cell);
+                    write!(self.out, "{before}{}:{value}", quoted(&name))?;
                 }
                 write!(self.out, "}}")
             }
         }
+    }
+
+    /// Writes a line of fields.
+    fn fields(&mut self, fields: &[Vec<u8>], between: u8) -> Result<(), Failure> {
+        self.out.bytes(&fields.join(&between))?;
+        self.out.bytes(b"\n")
     }
 
     fn table_row(&mut self, cells: &[ValueRef<'_>]) -> Result<(), Failure> {
@@ -181,28 +194,56 @@ fn in_a_line(text: &str) -> String {
     }
 }
 
-/// A text as a field of CSV.
-fn csv(text: &str) -> String {
-    match text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.trim() != text {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
+/// Names of which no two are the same, which members of an object must not be. Later ones are
+/// numbered, as SQLite does it for the columns of a table that a query makes.
+fn distinct(names: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let numbered = |name: String| {
+        let numbers = (1..).map(|number| format!("{name}:{number}"));
+        let mut free = std::iter::once(name.clone()).chain(numbers);
+        free.find(|free| seen.insert(free.clone())).unwrap_or(name)
+    };
+    names.into_iter().map(numbered).collect()
+}
+
+/// A value as a field; text as the bytes that it is, which need not be UTF-8.
+fn bytes(cell: ValueRef<'_>) -> Vec<u8> {
+    match cell {
+        ValueRef::Text(text) => text.to_vec(),
+        cell => plain(cell, "").into_bytes(),
     }
 }
 
+/// A text as a field of CSV.
+fn csv(text: &[u8]) -> Vec<u8> {
+    let asks = |byte: &u8| matches!(byte, b'"' | b',' | b'\n' | b'\r');
+    let shown = String::from_utf8_lossy(text);
+    if !text.is_empty() && !text.iter().any(asks) && shown.trim() == shown {
+        return text.to_vec();
+    }
+    let parts: Vec<&[u8]> = text.split(|&byte| byte == b'"').collect();
+    [b"\"", &parts.join(&b"\"\""[..])[..], b"\""].concat()
+}
+
 /// A value as a field: NULL is an empty one, and an empty text is quoted.
-fn csv_cell(cell: ValueRef<'_>) -> String {
-    if cell == ValueRef::Null { String::new() } else { csv(&plain(cell, "")) }
+fn csv_cell(cell: ValueRef<'_>) -> Vec<u8> {
+    if cell == ValueRef::Null { Vec::new() } else { csv(&bytes(cell)) }
 }
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn json(cell: ValueRef<'_>) -> String {
-    match cell {
+/// A member of an object. Text that is no UTF-8 stands in base64 under another name, as elsewhere.
+fn member(name: &str, cell: ValueRef<'_>) -> (String, String) {
+    let value = match cell {
         ValueRef::Null => "null".into(),
-        ValueRef::Text(text) => quoted(&String::from_utf8_lossy(text)),
+        ValueRef::Text(text) => match field(name, text, Format::Utf8) {
+            Ok((name, value)) => return (name, value.to_string()),
+            Err(_) => quoted(&String::from_utf8_lossy(text)),
+        },
         ValueRef::Blob(bytes) => quoted(&hex(bytes)),
         number => plain(number, ""),
-    }
+    };
+    (name.to_owned(), value)
 }
