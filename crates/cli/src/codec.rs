@@ -295,6 +295,15 @@ mod tests {
             assert!(format.encode(b"abc").is_err(), "{format:?}");
             assert!(format.decode(b"1x").is_err() && format.decode(b"").is_err(), "{format:?}");
         }
+        for bits in [f64::NAN.to_bits(), (-f64::NAN).to_bits()] {
+            let mut bytes = Vec::new();
+            <f64 as hedgerow::key::KeyCode>::encode(f64::from_bits(bits), &mut bytes);
+            let shown = Format::F64.encode(&bytes).unwrap();
+            assert_eq!(Format::F64.decode(shown.as_bytes()).unwrap(), bytes, "{shown}");
+            // One bit more is lost in digits.
+            *bytes.last_mut().unwrap() ^= 1;
+            assert!(Format::F64.encode(&bytes).unwrap_err().contains("NaN"));
+        }
         assert_eq!(Format::Native32.decode(b"7").unwrap(), 7_u32.to_ne_bytes());
         assert_eq!(Format::Native64.encode(&7_u64.to_ne_bytes()).unwrap(), "7");
         assert!(Format::U32.decode(b"4294967296").is_err());

@@ -39,7 +39,7 @@ impl Number {
             Self::U64 => decoded::<u64>(bytes),
             Self::I32 => decoded::<i32>(bytes),
             Self::I64 => decoded::<i64>(bytes),
-            Self::F64 => f64::decode(bytes).ok().map(|number| format!("{number:?}")),
+            Self::F64 => f64::decode(bytes).ok().map(float).transpose()?,
             Self::Native32 => bytes.try_into().ok().map(|b| u32::from_ne_bytes(b).to_string()),
             Self::Native64 => bytes.try_into().ok().map(|b| u64::from_ne_bytes(b).to_string()),
         };
@@ -60,6 +60,19 @@ impl Number {
         };
         let wrong = || format!("\"{}\" is no {}", written.escape_ascii(), self.name());
         is_read.ok_or_else(wrong)
+    }
+}
+
+/// A number as it is read again, of which those that are none have a sign.
+fn float(number: f64) -> Result<String, String> {
+    let sign = if number.is_nan() && number.is_sign_negative() { "-" } else { "" };
+    let shown = format!("{sign}{number:?}");
+    match shown.parse::<f64>().is_ok_and(|read| read.to_bits() == number.to_bits()) {
+        true => Ok(shown),
+        false => Err(format!(
+            "a NaN with the bits {:016x}, which no number in digits has: hex writes any",
+            number.to_bits()
+        )),
     }
 }
 
