@@ -9,6 +9,7 @@ use hedgerow::tree::Bytes;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{
     PyBool, PyBytes, PyDateTime, PyDelta, PyDeltaAccess, PyFloat, PyInt, PyMemoryView, PyString,
     PyTuple, PyType, PyTzInfo,
@@ -97,6 +98,17 @@ impl Codec {
     /// Whether it is bytes as they are.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Self::Bytes | Self::View | Self::Custom { .. })
+    }
+
+    /// Visits what it refers to of Python's.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Custom { dumps, loads } => {
+                visit.call(dumps)?;
+                visit.call(loads)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether another one writes the same bytes.

@@ -17,6 +17,7 @@ mod log;
 mod long;
 mod mdb;
 mod order;
+mod places;
 mod sink;
 mod sql;
 mod standby;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use hedgerow::stream::{Pairs, Run, Scan, Value, Values};
 use hedgerow::tree::{self, Bytes, Cursor, Snapshot};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyList, PySlice};
 
@@ -17,6 +18,7 @@ use crate::codec::Codec;
 use crate::columns::Columns;
 use crate::errors::{OrRaise, raise};
 use crate::html;
+use crate::places::place_of;
 use crate::strings;
 use crate::table::{Codecs, Table, bounds, owned};
 use crate::txn::{Transaction, look};
@@ -60,7 +62,7 @@ impl Span {
     }
 
     /// How many of `total` entries it has.
-    fn len(&self, total: u64) -> u64 {
+    pub(crate) fn len(&self, total: u64) -> u64 {
         total.saturating_sub(self.skip).min(self.limit.unwrap_or(u64::MAX))
     }
 
@@ -106,7 +108,7 @@ pub(crate) struct View {
 
 impl View {
     /// How many entries the range has, without regard to positions.
-    fn total(&self, py: Python<'_>) -> PyResult<u64> {
+    pub(crate) fn total(&self, py: Python<'_>) -> PyResult<u64> {
         let table = self.table.get();
         let keys = (self.span.low.clone(), self.span.high.clone());
         let count = look!(table.txn.get(), py, |txn| txn.count_range(table.handle, keys))?;
@@ -115,41 +117,6 @@ impl View {
 
     fn with(&self, py: Python<'_>, span: Span) -> Self {
         Self { table: self.table.clone_ref(py), span, kind: self.kind }
-    }
-
-    /// The entry at a position.
-    fn at<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        let (table, total) = (self.table.get(), self.total(py)?);
-        let len = self.span.len(total);
-        let index = if index < 0 { index.saturating_add_unsigned(len as usize) } else { index };
-        let Some(index) = u64::try_from(index).ok().filter(|index| *index < len) else {
-            return Err(PyIndexError::new_err("there are fewer entries"));
-        };
-        let place = self.span.skip + index;
-        let place = if self.span.is_reverse { total - 1 - place } else { place };
-        let before = match &self.span.low {
-            End::Unbounded => None,
-            End::Included(key) => Some((End::Unbounded, End::Excluded(key.clone()))),
-            End::Excluded(key) => Some((End::Unbounded, End::Included(key.clone()))),
-        };
-        let by_keys = self.kind == Kind::Keys;
-        let entry = look!(table.txn.get(), py, |txn| {
-            let before = match before {
-                Some(keys) => txn.count_range(table.handle, keys)?,
-                None => tree::Count::default(),
-            };
-            match by_keys {
-                true => Ok(owned(txn.nth_key(table.handle, before.keys + place)?)),
-                false => Ok(owned(txn.nth(table.handle, before.values + place)?)),
-            }
-        })?;
-        match entry {
-            Some((key, value)) => {
-                let (key, value) = (Bytes::from(&*key), Bytes::from(&*value));
-                give(py, &table.codecs, self.kind, key, value)
-            }
-            None => Err(PyIndexError::new_err("there are fewer entries")),
-        }
     }
 
     /// The view as an Arrow stream.
@@ -208,7 +175,9 @@ impl View {
         py: Python<'py>,
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Ok(slice) = index.cast::<PySlice>() else { return self.at(py, index.extract()?) };
+        let Ok(slice) = index.cast::<PySlice>() else {
+            return self.at(py, place_of(index)?);
+        };
         let total = self.total(py)?;
         let at = slice.indices(self.span.len(total) as isize)?;
         let (start, count) = (at.start as u64, at.slicelength as u64);
@@ -233,6 +202,16 @@ impl View {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         self.arrow(py)
+    }
+
+    /// Whether it has an entry: a key or a pair is looked up, unless positions were asked for.
+    fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.holds(item)
+    }
+
+    /// What the view refers to.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.table)
     }
 
     /// What a notebook shows: the first entries and the last one.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,3 +259,70 @@ def test_who_else_writes(store: Store) -> None:
             with store.connect(timeout=0.01) as sql:
                 sql.execute("create table t (n)")
         other.communicate("\n")
+
+
+def test_what_is_in_a_view_is_looked_up(tmp_path: Path) -> None:
+    decoded = []
+
+    class Counting:
+        def dumps(self, value: Any) -> str:
+            return json.dumps(value)
+
+        def loads(self, text: bytes) -> Any:
+            decoded.append(text)
+            return json.loads(text)
+
+    with Store(tmp_path / "store") as store:
+        with store.write() as txn:
+            txn.table("t", int, Counting()).update((n, [n]) for n in range(1000))
+            d = txn.table("d", str, int, duplicates=True)
+            d.update((key, n) for key in "abc" for n in range(100))
+            r = txn.table("r", value=str, order="reverse")
+            r.update({b"az": "1", b"by": "2", b"cx": "3"})
+            assert b"by" in r.keys() and (b"by", "2") in r.items() and b"q" not in r.keys()
+            assert b"by" in r.keys(b"cx", b"az") and b"az" not in r.keys(b"cx", b"az")
+        with store.read() as txn:
+            t = txn.table("t", int, Counting())
+            keys, items = t.keys(), t.items()
+            assert 500 in keys and 1000 not in keys and (500, [500]) in items
+            assert (500, [501]) not in items and (1000, [1000]) not in items
+            assert 500 not in t.keys(501) and 500 in t.keys(500, 501) and 500 not in t.keys(0, 500)
+            assert len(decoded) == 2, "found by key"
+            # What only a walk finds is found, too.
+            assert 500.0 in keys and "500" not in keys and [500, [500]] not in items
+            assert 500 in keys[400:600] and 500 not in keys[:500] and [7] in t.values()
+            assert keys[10] == 10
+            for place in (1000, -1001, 10**30, -(10**30)):
+                with pytest.raises(IndexError):
+                    items[place]
+            d = txn.table("d", str, int, duplicates=True)
+            assert ("b", 99) in d.items() and ("b", 100) not in d.items() and "c" in d.keys()
+    with pytest.raises(hedgerow.ClosedError):
+        500 in keys
+
+
+def test_what_refers_to_its_table_is_collected(tmp_path: Path) -> None:
+    class Model:
+        """Writes its own values, and so is referred to by its tables."""
+
+        def __init__(self, txn: hedgerow.Transaction, log: Log) -> None:
+            self.table = txn.table("t", str, self)
+            self.items = self.table.items()
+            self.keyspace = log.keyspace("k", str, self)
+
+        def dumps(self, value: Any) -> str:
+            return json.dumps(value)
+
+        def loads(self, text: bytes) -> Any:
+            return json.loads(text)
+
+    with Store(tmp_path / "store") as store, Log(tmp_path / "log") as log, store.write() as txn:
+        model = Model(txn, log)
+        model.table["a"] = model.keyspace["a"] = [1]
+        gc.collect()
+        assert model.table["a"] == model.keyspace["a"] == [1]
+        assert list(model.items) == [("a", [1])]
+        gone = weakref.ref(model)
+        del model
+        gc.collect()
+        assert gone() is None

@@ -9,6 +9,7 @@ use hedgerow::stream::Scan;
 use hedgerow::tree::Bytes;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyCapsule, PyList, PySlice, PyTuple};
 
 use super::batch::Batch;
@@ -524,6 +525,11 @@ impl Keyspace {
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         name_to(py, self.handle.name())
+    }
+
+    /// What the keyspace refers to: an object with `dumps` and `loads` may refer to the keyspace.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.codecs.traverse(&visit)
     }
 
     fn __repr__(&self) -> String {

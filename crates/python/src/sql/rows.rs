@@ -13,6 +13,7 @@ use super::columns;
 use super::turn::Turn;
 use super::values::{Parameters, to_python};
 use crate::html;
+use crate::places::place_of;
 
 /// What a statement gives.
 pub(super) struct Found {
@@ -101,7 +102,7 @@ impl Rows {
             let rows = (0..at.slicelength).map(|n| self.found.row(py, place(n)));
             return Ok(PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)?.into_any());
         }
-        let index: isize = index.extract()?;
+        let index = place_of(index)?;
         let index = if index < 0 { index.saturating_add_unsigned(len) } else { index };
         match usize::try_from(index).ok().filter(|index| *index < len) {
             Some(index) => Ok(self.found.row(py, index)?.into_any()),

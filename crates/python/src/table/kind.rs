@@ -1,7 +1,10 @@
 //! What a table is made as: its types, its order, its duplicates.
 
+use std::sync::Arc;
+
 use hedgerow::tree::{Duplicates, Order, TableInfo, TableOptions, type_flags};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use crate::codec::Codec;
 use crate::errors::raise;
@@ -13,6 +16,16 @@ pub(crate) struct Codecs {
 }
 
 impl Codecs {
+    /// Visits what they refer to, if the one who asks has them alone: a reference that several have
+    /// must not be counted for each of them.
+    pub(crate) fn traverse(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if Arc::strong_count(self) > 1 {
+            return Ok(());
+        }
+        self.key.traverse(visit)?;
+        self.value.traverse(visit)
+    }
+
     /// Whether others write the same bytes.
     pub(crate) fn agree(&self, other: &Self) -> bool {
         self.key.agrees(&other.key) && self.value.agrees(&other.value)

@@ -20,6 +20,7 @@ use hedgerow::stream::transfer;
 use hedgerow::tree::{self, Bytes, Order, Snapshot, WriteTxn};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyCapsule, PyDict, PyList, PySlice};
 
 use crate::errors::raise;
@@ -482,7 +483,7 @@ impl Table {
     }
 
     /// All values of a key, in order; an empty list if it is absent.
-    fn values_of<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    pub(crate) fn values_of<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, key) = (key.py(), self.key(key)?);
         let values = look!(self.txn.get(), py, |txn| {
             let mut values = Vec::new();
@@ -526,6 +527,12 @@ impl Table {
             dict.set_item(name, value)?;
         }
         Ok(dict)
+    }
+
+    /// What the table refers to: an object with `dumps` and `loads` may refer to the table.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.txn)?;
+        self.codecs.traverse(&visit)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
