@@ -58,6 +58,29 @@ def test_a_log_is_read_by_many(tmp_path: Path) -> None:
         assert log.keyspace("t", int, str)[7] == "v7"
 
 
+def test_what_has_given_all_keeps_nothing_open(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = hedgerow.Log(path)
+    t = log.keyspace("t", int)
+    t.update((n, b"") for n in range(1000))
+    whole, begun = iter(t.items()), iter(t)
+    assert sum(1 for _ in whole) == 1000 and next(begun) == 0
+    log.close()
+    with pytest.raises(hedgerow.LockedError):
+        hedgerow.Log(path)
+    assert sum(1 for _ in begun) == 999
+    with hedgerow.Log(path) as log:
+        assert 5 in log.keyspace("t", int)
+    assert next(whole, None) is None is next(begun, None)
+    # The same of one that is only read.
+    log = hedgerow.Log(path, read_only=True)
+    pairs = log.keyspace("t", int).items()
+    assert len(list(pairs)) == 1000
+    log.close()
+    with hedgerow.Log(path):
+        assert list(pairs) == []
+
+
 CTRL_C = """
 import hedgerow, os, signal, sys, threading, time
 log = hedgerow.Log(sys.argv[1], durability="none")

@@ -223,7 +223,7 @@ impl Keyspace {
             }
             (Engine::Reader(_), Moment::Snapshot(_)) => return closed(py, "the store"),
         };
-        let source = Source::Batches { batches: Some(runs), held };
+        let source = Source::Batches(Some((runs, held)));
         Ok(Bound::new(py, self.iter(source, kind))?.into_any())
     }
 

@@ -255,8 +255,8 @@ impl Log {
     }
 
     /// Closes the store. What waits for it in other threads ends with ``ClosedError``. Snapshots,
-    /// iterators, sinks, followers and standbys that are still there keep it open for themselves
-    /// until they are closed; keyspaces do not.
+    /// streams, sinks, followers and standbys that are still there keep it open for themselves
+    /// until they are closed, and iterators until they have given all; keyspaces do not.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(held) = locked(&self.slot.held).take() else { return Ok(()) };
         let close = || match Arc::try_unwrap(held) {

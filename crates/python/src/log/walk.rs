@@ -31,16 +31,22 @@ pub(super) enum Runs {
 
 /// Where an iterator's pairs come from.
 pub(super) enum Source {
-    Batches { batches: Option<Runs>, held: Arc<Held> },
-    Transaction { txn: Py<LogTransaction>, handle: lsm::Keyspace, left: Left },
+    /// With the store, which both are let go at the end.
+    Batches(Option<(Runs, Arc<Held>)>),
+    Transaction {
+        txn: Py<LogTransaction>,
+        handle: lsm::Keyspace,
+        left: Left,
+    },
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Self::Batches { batches, held } = self
-            && !held.born.is_here()
+        if let Self::Batches(open) = self
+            && open.as_ref().is_some_and(|(_, held)| !held.born.is_here())
+            && let Some((runs, _held)) = open.take()
         {
-            mem::forget(batches.take());
+            mem::forget(runs);
         }
     }
 }
@@ -88,15 +94,19 @@ impl LogWalk {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.source.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            Source::Batches { batches, held } => {
+            Source::Batches(open) => {
+                let Some((runs, held)) = open else { return Ok(None) };
                 held.born.check(py)?;
-                let pair = match batches {
-                    Some(Runs::Snapshot(batches)) => batches.next(py)?,
-                    Some(Runs::Reader(batches)) => batches.next(py)?,
-                    None => None,
+                let pair = match runs {
+                    Runs::Snapshot(batches) => batches.next(py)?,
+                    Runs::Reader(batches) => batches.next(py)?,
                 };
-                let Some((key, value)) = pair else { return Ok(None) };
-                give(py, &self.codecs, self.kind, key, value).map(Some)
+                if let Some((key, value)) = pair {
+                    return give(py, &self.codecs, self.kind, key, value).map(Some);
+                }
+                let over = open.take();
+                py.detach(|| drop(over));
+                Ok(None)
             }
             Source::Transaction { txn, handle, left } => {
                 if left.waiting.is_empty() && !left.is_over {
