@@ -151,6 +151,11 @@ def test_what_is_wrong_is_said(store: Store) -> None:
         store.sql("selec 1")
     with pytest.raises(hedgerow.SqlError):
         store.sql("select 1; select 2")
+    for call in (lambda sql: store.sql(sql), lambda sql: store.connect().execute_many(sql, [[]])):
+        with pytest.raises(hedgerow.SqlError, match="more than one statement: Sql.script"):
+            call("create table made(a); insert into made values (1)")
+    with pytest.raises(hedgerow.SqlError, match="no such table: made"):
+        store.sql("select * from made")
     with pytest.raises(hedgerow.SqlError):
         store.sql("select ?")
     with pytest.raises(hedgerow.SqlError):

@@ -18,7 +18,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use rusqlite::fallible_iterator::FallibleIterator as _;
-use rusqlite::{Batch, Connection, ErrorCode, InterruptHandle, OpenFlags};
+use rusqlite::{Batch, Connection, ErrorCode, InterruptHandle, OpenFlags, Statement};
 use sqlite as _;
 
 use crate::errors::{closed, raise};
@@ -171,7 +171,7 @@ impl Sql {
                 return Ok(changed);
             }
             changed += self.run(py, |db, turn| {
-                let (mut statement, before) = (db.prepare(sql)?, db.total_changes());
+                let (mut statement, before) = (single(db, sql)?, db.total_changes());
                 turn.wait(db, &statement)?;
                 for parameters in &next {
                     parameters.bind(&mut statement)?;
@@ -182,6 +182,15 @@ impl Sql {
             })?;
         }
     }
+}
+
+/// The one statement of a text.
+fn single<'c>(db: &'c Connection, sql: &str) -> rusqlite::Result<Statement<'c>> {
+    db.prepare(sql).map_err(|error| match Batch::new(db, sql).next() {
+        // The first one is right: another one follows, which may need what that makes.
+        Ok(Some(_)) => rusqlite::Error::MultipleStatement,
+        _ => error,
+    })
 }
 
 /// Runs statements, one after the other.
@@ -200,6 +209,10 @@ fn fail<T>(py: Python<'_>, error: &rusqlite::Error) -> PyResult<T> {
     let code = error.sqlite_error_code();
     if code == Some(ErrorCode::ApiMisuse) {
         return raise(py, "SqlError", "there is no statement");
+    }
+    if matches!(error, rusqlite::Error::MultipleStatement) {
+        let reason = "there is more than one statement: Sql.script runs them one after the other";
+        return raise(py, "SqlError", reason);
     }
     let class = match code {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "LockedError",

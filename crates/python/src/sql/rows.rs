@@ -34,7 +34,7 @@ impl Found {
         parameters: &Parameters,
     ) -> rusqlite::Result<Self> {
         let before = db.total_changes();
-        let mut statement = db.prepare(sql)?;
+        let mut statement = super::single(db, sql)?;
         parameters.bind(&mut statement)?;
         turn.wait(db, &statement)?;
         let columns: Vec<String> = statement.column_names().map(Into::into).collect();
