@@ -42,7 +42,8 @@ pub(crate) struct Transaction {
     state: RwLock<State>,
     is_writer: bool,
     durability: Option<Durability>,
-    writing: Option<Writing>,
+    /// Where it is noted that there is a write transaction, and the thread that began this one.
+    writing: Option<(Writing, ThreadId)>,
     born: Born,
     failures: Arc<Failures>,
     /// How many failures this transaction knows of.
@@ -95,12 +96,18 @@ impl Transaction {
         failures: Arc<Failures>,
     ) -> Self {
         let (path, state) = (store.path().to_path_buf(), State::Write(Box::new(txn), store));
-        let mut made = Self::new(path, state, Some(writing), failures);
+        let writing = Some((writing, std::thread::current().id()));
+        let mut made = Self::new(path, state, writing, failures);
         made.durability = durability;
         made
     }
 
-    fn new(path: PathBuf, state: State, writing: Option<Writing>, failures: Arc<Failures>) -> Self {
+    fn new(
+        path: PathBuf,
+        state: State,
+        writing: Option<(Writing, ThreadId)>,
+        failures: Arc<Failures>,
+    ) -> Self {
         let failed = AtomicU64::new(failures.count());
         let (is_writer, state, born) = (writing.is_some(), RwLock::new(state), Born::now());
         let is_undone = AtomicBool::new(false);
@@ -251,10 +258,11 @@ impl Transaction {
         Ok(std::mem::replace(&mut *self.lock(py)?, State::Closed))
     }
 
-    /// The thread has no write transaction any more.
+    /// The thread has no write transaction any more. The turn was given back before: what another
+    /// thread has noted since stays.
     fn is_done(&self) {
-        if let Some(writing) = &self.writing {
-            *locked(writing) = None;
+        if let Some((writing, thread)) = &self.writing {
+            locked(writing).take_if(|noted| noted == thread);
         }
     }
 

@@ -138,3 +138,60 @@ def test_threads_that_share_an_iterator_get_whole_pairs(tmp_path: Path) -> None:
                 thread.join()
             assert all(value == b"v" + key for key, value in found)
             assert len({key for key, _ in found}) == len(found) > 90_000
+
+
+def test_each_pair_is_taken_once(tmp_path: Path) -> None:
+    sys.setswitchinterval(1e-5)
+    try:
+        with hedgerow.Store(tmp_path / "store", durability="none") as store, store.write() as txn:
+            t = txn.table("t", key=int, value=int)
+            t.update((n, n) for n in range(3_000))
+            taken: list[int] = []
+
+            def take(me: int) -> None:
+                mine = []
+                try:
+                    while len(t) > 1_000:
+                        mine.append(t.popitem(last=me % 2 == 0)[0])
+                except KeyError:
+                    pass  # Others have taken the rest.
+                for n in range(3_000):
+                    found = t.pop(n, None)
+                    if found is not None:
+                        mine.append(found)
+                taken.extend(mine)
+
+            threads = [threading.Thread(target=take, args=(n,)) for n in range(READERS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(taken) == list(range(3_000))
+    finally:
+        sys.setswitchinterval(0.005)
+
+
+def test_a_thread_that_writes_is_told_of_its_own_transaction(tmp_path: Path) -> None:
+    """Also if another one has just ended its own."""
+    store = hedgerow.Store(tmp_path / "store", durability="none")
+    others: list[str] = []
+    end = time.monotonic() + SECONDS
+
+    def write() -> None:
+        while time.monotonic() < end:
+            with store.write():
+                # Whoever had the turn before comes to its own end meanwhile.
+                time.sleep(0.0005)
+                try:
+                    store.write(timeout=0)
+                except hedgerow.LockedError as error:
+                    if "this thread has a write transaction" not in str(error):
+                        others.append(str(error))
+
+    threads = [threading.Thread(target=write) for _ in range(READERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not others, others[0]
+    store.close()

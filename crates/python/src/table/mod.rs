@@ -423,18 +423,22 @@ impl Table {
         }
         let py = key.py();
         let bytes = self.key(key)?;
-        let found = self.txn.get().change(py, false, |txn| {
-            Ok(txn.get(self.handle, &bytes)?.map(|value| value.to_vec()))
-        })?;
-        match found {
-            Some(value) => {
-                // What cannot be decoded stays.
-                let value = self.codecs.value.decode(py, Bytes::from(&*value))?;
-                self.txn.get().change(py, false, |txn| txn.delete(self.handle, &bytes))?;
-                Ok(value)
+        let get =
+            |txn: &mut WriteTxn| Ok(txn.get(self.handle, &bytes)?.map(|value| value.to_vec()));
+        while let Some(found) = self.txn.get().change(py, false, get)? {
+            // What cannot be decoded stays, and so does what another thread puts meanwhile.
+            let value = self.codecs.value.decode(py, Bytes::from(&*found))?;
+            let is_deleted = self.txn.get().change(py, false, |txn| {
+                let is_same = txn.get(self.handle, &bytes)?.is_some_and(|value| value == *found);
+                Ok(is_same && txn.delete(self.handle, &bytes)?)
+            })?;
+            if is_deleted {
+                return Ok(value);
             }
-            None if default.is_empty() => Err(PyKeyError::new_err(key.clone().unbind())),
-            None => default.get_item(0),
+        }
+        match default.is_empty() {
+            true => Err(PyKeyError::new_err(key.clone().unbind())),
+            false => default.get_item(0),
         }
     }
 
@@ -445,17 +449,19 @@ impl Table {
         py: Python<'py>,
         last: bool,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let found = self.txn.get().change(py, false, |txn| {
+        let end = |txn: &mut WriteTxn| {
             let mut cursor = txn.cursor(self.handle)?;
             Ok(owned(if last { cursor.last(txn)? } else { cursor.first(txn)? }))
-        })?;
-        let Some((key, value)) = found else {
-            return Err(PyKeyError::new_err("the table is empty"));
         };
-        // What cannot be decoded stays.
-        let pair = self.pair(py, (key.clone(), value.clone()))?;
-        self.txn.get().change(py, false, |txn| txn.delete_pair(self.handle, &key, &value))?;
-        Ok(pair)
+        while let Some((key, value)) = self.txn.get().change(py, false, end)? {
+            // What cannot be decoded stays; what another thread has taken meanwhile is its own.
+            let pair = self.pair(py, (key.clone(), value.clone()))?;
+            let delete = |txn: &mut WriteTxn| txn.delete_pair(self.handle, &key, &value);
+            if self.txn.get().change(py, false, delete)? {
+                return Ok(pair);
+            }
+        }
+        Err(PyKeyError::new_err("the table is empty"))
     }
 
     /// Removes all pairs.
