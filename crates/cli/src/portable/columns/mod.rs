@@ -5,6 +5,7 @@
 //! A file that `dump` wrote says how many entries it has, and their checksum ([`PairSum`]). If
 //! the file was changed and still says the same of itself, loading it says so.
 
+mod lengths;
 mod read;
 mod write;
 

@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use hedgerow::stream::arrow::{Columns, Rows};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use super::lengths::Lengths;
 use super::{CHECKSUM, CREATED_BY, ENTRIES, form, said};
 use crate::codec::FormatArgs;
 use crate::portable::{BadInput, Event, Fields, Portable};
@@ -156,6 +157,12 @@ fn arrow_file(mut file: File) -> Result<Opened, String> {
     let mut begin = [0; ARROW_FILE.len()];
     let is_file = file.read_exact(&mut begin).is_ok() && begin == *ARROW_FILE;
     file.seek(SeekFrom::Start(0)).map_err(no_arrow)?;
+    let lengths = Lengths::of(&file).map_err(no_arrow)?;
+    if is_file {
+        lengths.of_file()?
+    } else {
+        lengths.of_stream()?
+    }
     let file = BufReader::new(file);
     if !is_file {
         let reader = StreamReader::try_new(file, None).map_err(no_arrow)?;

@@ -185,3 +185,40 @@ fn no_damage_is_taken_for_what_went_in() {
         }
     }
 }
+
+/// A buffer that says of itself that it is too long to be had in memory.
+#[test]
+fn lengths_that_cannot_be_are_refused() {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BinaryArray, RecordBatch as Batch};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+
+    let column = || Arc::new(BinaryArray::from_iter_values([[b'x'; 1000]; 50])) as ArrayRef;
+    let batch = Batch::try_from_iter([("key", column()), ("value", column())]).unwrap();
+    let options = IpcWriteOptions::default();
+    let options = options.try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
+    let mut writer =
+        FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options.clone()).unwrap();
+    writer.write(&batch).unwrap();
+    let file = writer.into_inner().unwrap();
+    let mut writer =
+        StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    let stream = writer.into_inner().unwrap();
+    for whole in [file, stream] {
+        assert_eq!(read(Portable::Arrow, &[], &whole).unwrap().len(), 50);
+        let frames = whole.windows(4).enumerate().filter(|(_, four)| four == b"\x04\x22\x4d\x18");
+        let places: Vec<usize> = frames.map(|(at, _)| at - 8).collect();
+        assert!(places.len() >= 2);
+        for at in places {
+            for said in [1 << 37, 1 << 45, i64::MAX] {
+                let mut bytes = whole.clone();
+                bytes[at..at + 8].copy_from_slice(&i64::to_le_bytes(said));
+                let refused = read(Portable::Arrow, &[], &bytes).unwrap_err();
+                assert!(refused.reason.contains("damaged"), "{}", refused.reason);
+            }
+        }
+    }
+}
