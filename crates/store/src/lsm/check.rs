@@ -1,16 +1,18 @@
-//! Verifying everything: each block of each table, each group of each segment, each value, and that
-//! they agree with each other. Damage does not stop it.
+//! Verifying everything: each block of each table, its filter and its deleted ranges, each group of
+//! each segment, each value, and that they agree with each other. Damage does not stop it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::entry::compare;
+use super::filter;
 use super::levels::table_file::TableFile;
 use super::levels::version::{Segment, Version};
 use super::log::groups::Groups;
 use super::log::segment::Ops;
 use super::merge::Source;
 use super::read::view::View;
-use super::table::{Pace, TableCursor, TableMeta};
+use super::table::{Bounds, Finder, Pace, Table, TableCursor, TableMeta};
 use super::values::vlog;
 use crate::{Error, Result};
 
@@ -76,7 +78,10 @@ struct Counts {
 
 fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -> Result<()> {
     let path = table.handle().path();
-    let mut cursor = TableCursor::new(table.open()?, Pace::Whole);
+    // What is in memory says nothing about the file.
+    let finder = Arc::new(Finder::read(table.handle(), &table.meta)?);
+    let opened = Table::new(Arc::clone(table.handle()), Arc::clone(&finder));
+    let mut cursor = TableCursor::new(opened, Pace::Whole);
     let mut counts = Counts::default();
     cursor.first()?;
     while let Some(entry) = cursor.entry() {
@@ -88,6 +93,10 @@ fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -
         let last = counts.last.as_ref().map(|(key, seq)| (key.as_slice(), *seq));
         if last.is_some_and(|last| compare(last, (entry.key, entry.seq)).is_ge()) {
             return Err(damaged("the entries of a table do not ascend"));
+        }
+        if last.is_none_or(|(key, _)| key != entry.key) && !finder.may_hold(filter::hash(entry.key))
+        {
+            return Err(damaged("the filter of a table hides a key that the table holds"));
         }
         counts.entries += 1;
         counts.tombstones += u64::from(entry.kind == super::entry::Kind::Tombstone);
@@ -102,7 +111,7 @@ fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -
         cursor.next()?;
     }
     report.entries += counts.entries;
-    let differs = differs(&table.meta, &counts);
+    let differs = differs(&table.meta, &counts).or_else(|| differs_in_ranges(&table.meta, &finder));
     differs.map_or(Ok(()), |reason| Err(Error::corrupt_at(path, 0, reason)))
 }
 
@@ -116,6 +125,20 @@ fn differs(meta: &TableMeta, counts: &Counts) -> Option<&'static str> {
         return Some("a table points to other segments than the manifest says");
     }
     None
+}
+
+/// What the manifest says otherwise of the deleted ranges of a table.
+fn differs_in_ranges(meta: &TableMeta, finder: &Finder) -> Option<&'static str> {
+    if meta.ranges != finder.ranges() {
+        return Some("a table does not hold as many deleted ranges as the manifest says");
+    }
+    let (low, high) = meta.seqs;
+    let ranges = finder.pieces().within(&[], None, <[u64]>::to_vec);
+    let is_inside = ranges.into_iter().all(|range| {
+        let own = Bounds { first: range.start, last: range.end, excludes_last: true };
+        (low..=high).contains(&range.seq) && meta.bounds.join(&own) == meta.bounds
+    });
+    (!is_inside).then_some("a deleted range lies outside of what its table is said to hold")
 }
 
 fn check_segment(segment: &Segment) -> Result<()> {
@@ -139,3 +162,7 @@ fn check_segment(segment: &Segment) -> Result<()> {
         Err(Error::corrupt_at(path, groups.position(), "a group of the log is damaged"))
     }
 }
+
+#[cfg(test)]
+#[path = "check/tests.rs"]
+mod tests;

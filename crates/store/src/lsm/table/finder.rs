@@ -20,6 +20,8 @@ pub(crate) struct Finder {
     pub(super) lines: Heads,
     pub(super) filter: Option<Filter>,
     pub(super) pieces: Pieces,
+    /// How many range tombstones the file has: pieces that go on alike are one here.
+    pub(super) ranges: u64,
     /// The data blocks that the cache has.
     pub(super) at_hand: Arc<AtHand>,
 }
@@ -38,6 +40,11 @@ impl Finder {
     /// The range tombstones.
     pub(crate) fn pieces(&self) -> &Pieces {
         &self.pieces
+    }
+
+    /// How many range tombstones the file has.
+    pub(crate) fn ranges(&self) -> u64 {
+        self.ranges
     }
 
     /// False if the table surely has no entry of the key with that hash.

@@ -18,6 +18,8 @@ mod meta;
 mod read;
 mod survey;
 
+#[cfg(test)]
+pub(crate) use block::seal_raw;
 pub(crate) use block::{Block, Place, Run};
 pub(crate) use build::TableBuilder;
 pub(crate) use cursor::{Pace, TableCursor};

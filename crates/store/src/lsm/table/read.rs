@@ -61,16 +61,16 @@ impl Finder {
         };
         let no_index = || damaged(handle, footer.index.offset, NO_INDEX);
         let lines = lines.ok_or_else(no_index)?;
-        let pieces = match footer.ranges.len {
-            0 => Pieces::default(),
+        let list = match footer.ranges.len {
+            0 => Vec::new(),
             _ => {
                 let block = read_block(handle, meta.number, footer.ranges, at)?;
-                let list = decode_ranges(&block);
                 let what = "the range tombstones of a table make no sense";
                 let damaged = || Error::corrupt_at(path, footer.ranges.offset, what);
-                Pieces::new(&list.ok_or_else(damaged)?)
+                decode_ranges(&block).ok_or_else(damaged)?
             }
         };
+        let (pieces, ranges) = (Pieces::new(&list), list.len() as u64);
         let filter = match footer.filter.len {
             0 => None,
             _ => Filter::new(read_block(handle, meta.number, footer.filter, at)?.content()),
@@ -80,7 +80,7 @@ impl Finder {
         let others = others.filter(|block| block.len > 0).map(|block| block.offset);
         let data_end = others.fold(at, u64::min);
         let number = meta.number;
-        Ok(Self { number, end: at, data_end, index, lines, filter, pieces, at_hand })
+        Ok(Self { number, end: at, data_end, index, lines, filter, pieces, ranges, at_hand })
     }
 
     /// How many data blocks it has.
