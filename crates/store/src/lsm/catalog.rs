@@ -18,7 +18,12 @@ use super::read::range::Range;
 use super::read::readable::sealed::Sealed;
 use super::read::snapshot::Snapshot;
 use super::read::view::View;
+use super::table::Bounds;
 use crate::{Error, Result};
+
+/// Less than this in memory, with its separated values, stays there when a keyspace is dropped that
+/// no table holds anything of: a table for each such drop would cost more than it gives back.
+const LEFT_BYTES_MAX: u64 = 1 << 20;
 
 impl Db {
     /// The keyspace of that name, which is created with these options if it does not exist. One
@@ -73,8 +78,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::write`]: then the keyspace is still there. Or as [`Db::flush`], which follows: then
-    /// it is gone.
+    /// As [`Db::write`]: then the keyspace is still there. Or as [`Db::flush`], which follows
+    /// unless all of it is in memory, and little: then it is gone.
     pub fn drop_keyspace(&self, name: impl AsRef<[u8]>) -> Result<bool> {
         let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
         let Some(keyspace) = self.inner.find(&mut names, name)? else { return Ok(false) };
@@ -95,8 +100,10 @@ impl Db {
         names.known.remove(name);
         names.dropped = names.dropped.max(keyspace.id());
         drop(names);
-        self.inner.flush()?;
-        self.inner.work()?;
+        if self.inner.may_give_back(&Bounds { first: start, last: end, excludes_last: true }) {
+            self.inner.flush()?;
+            self.inner.work()?;
+        }
         Ok(true)
     }
 
@@ -155,6 +162,17 @@ impl Db {
 }
 
 impl Inner {
+    /// Whether the disk may get room back if what is in memory goes to tables, now that everything
+    /// in these bounds was deleted: from tables, those that are being made among them, or from the
+    /// log.
+    fn may_give_back(&self, bounds: &Bounds) -> bool {
+        let current = self.current();
+        let mut tables = current.version.tables();
+        !current.frozen.is_empty()
+            || current.active.data_bytes() >= LEFT_BYTES_MAX
+            || tables.any(|(_, table)| table.meta.bounds.overlaps(bounds))
+    }
+
     fn find(&self, names: &mut Names, name: &[u8]) -> Result<Option<Keyspace>> {
         if let Some(keyspace) = names.known.get(name) {
             return Ok(Some(keyspace.clone()));

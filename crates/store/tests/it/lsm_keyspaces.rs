@@ -48,6 +48,35 @@ fn a_dropped_keyspace_is_gone_with_its_space() {
     assert_eq!(db.range(&anew, ..).unwrap().count(), 0, "one of the same name begins empty");
 }
 
+/// A table and its flushes for each would cost more than the keyspace. What is in tables, or much,
+/// goes as before.
+#[test]
+fn small_keyspaces_that_come_and_go_make_no_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let open = || Options::new().create(true).durability(Durability::None).open(&path).unwrap();
+    let tables = |db: &Db| db.stat().levels.iter().map(|level| level.tables).sum::<u64>();
+    let db = open();
+    for _ in 0..50 {
+        let space = db.keyspace("small", Default::default()).unwrap();
+        db.put(&space, b"key", b"value").unwrap();
+        assert!(db.drop_keyspace("small").unwrap());
+    }
+    assert_eq!(tables(&db), 0);
+    fill(&db, "large", 1_000);
+    assert!(db.drop_keyspace("large").unwrap());
+    assert_eq!(db.stat().memory.entries, 0, "its entries are still in memory");
+    fill(&db, "flushed", 10);
+    db.flush().unwrap();
+    assert!(db.drop_keyspace("flushed").unwrap());
+    assert_eq!(db.stat().memory.entries, 0, "what hides its table is in no table");
+    db.close().unwrap();
+    let db = open();
+    assert!(db.keyspaces().unwrap().is_empty());
+    let again = db.keyspace("small", Default::default()).unwrap();
+    assert_eq!(db.range(&again, ..).unwrap().count(), 0);
+}
+
 /// Hunts for tables that are kept, or read again, although no reader can see anything in them.
 #[test]
 fn tables_under_deleted_ranges_go_without_being_merged() {
