@@ -165,7 +165,7 @@ class OpenDB final : public DB {
   }
 
   Iterator* NewIterator(const ReadOptions& options) override {
-    return new DBIterator(inside_iterate(inside, HeldBy(options)));
+    return new DBIterator(inside_iterate(inside, HeldBy(options), options.verify_checksums));
   }
 
   const Snapshot* GetSnapshot() override {

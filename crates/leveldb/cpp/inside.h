@@ -34,7 +34,8 @@ struct FileLockInside;
 int inside_get(const leveldb_t* db, const leveldb_snapshot_t* snapshot, const char* key,
                size_t keylen, void* state, void (*give)(void*, const char*, size_t),
                char** errptr);
-leveldb_iterator_t* inside_iterate(const leveldb_t* db, const leveldb_snapshot_t* snapshot);
+leveldb_iterator_t* inside_iterate(const leveldb_t* db, const leveldb_snapshot_t* snapshot,
+                                   bool verifies);
 void inside_write(const leveldb_t* db, bool sync, const char* batch, size_t len, char** errptr);
 void inside_each(const char* batch, size_t len, void* state,
                  void (*put)(void*, const char*, size_t, const char*, size_t),

@@ -156,7 +156,10 @@ unsafe extern "C" fn leveldb_create_iterator(
     options: *const ReadOptions,
 ) -> *mut Iterator {
     // SAFETY: promise 1.
-    unsafe { boxed(Iterator::new(|| thing(db, "database")?.place(snapshot_of(options)))) }
+    unsafe {
+        let verifies = options.as_ref().is_some_and(|options| options.verify_checksums);
+        boxed(Iterator::new(verifies, || thing(db, "database")?.place(snapshot_of(options))))
+    }
 }
 
 /// The newest state, to be read later; null if it cannot be held.

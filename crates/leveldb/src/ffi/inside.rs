@@ -42,14 +42,19 @@ unsafe extern "C" fn inside_get(
     }
 }
 
-/// An iterator over a snapshot, or the newest state where that is null.
+/// An iterator over a snapshot, or the newest state where that is null; `verifies` says whether it
+/// reads values with their keys.
 ///
 /// # Safety
 /// Promise 1.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn inside_iterate(db: *const Db, snapshot: *const Snapshot) -> *mut Iterator {
+unsafe extern "C" fn inside_iterate(
+    db: *const Db,
+    snapshot: *const Snapshot,
+    verifies: bool,
+) -> *mut Iterator {
     // SAFETY: promise 1.
-    unsafe { boxed(Iterator::new(|| thing(db, "database")?.place(snapshot.as_ref()))) }
+    unsafe { boxed(Iterator::new(verifies, || thing(db, "database")?.place(snapshot.as_ref()))) }
 }
 
 /// Applies the bytes of a batch.

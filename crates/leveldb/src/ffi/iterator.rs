@@ -13,6 +13,9 @@ pub(super) struct Iterator {
     shown: Shown,
     place: Option<Place>,
     status: Option<Status>,
+    /// Whether a value that stands apart is read with its key: then an entry whose value is damaged
+    /// is not shown, and else it is shown until its value is asked for.
+    reads_values: bool,
 }
 
 /// The entry under an iterator.
@@ -27,11 +30,12 @@ struct Shown {
 const NOTHING: Shown = Shown { is_valid: false, has_value: true, key: Str::NONE, value: Str::NONE };
 
 impl Iterator {
-    pub(super) fn new(make: impl FnOnce() -> Result<Place>) -> Self {
-        match make() {
-            Ok(place) => Self { shown: NOTHING, place: Some(place), status: None },
-            Err(status) => Self { shown: NOTHING, place: None, status: Some(status) },
-        }
+    pub(super) fn new(reads_values: bool, make: impl FnOnce() -> Result<Place>) -> Self {
+        let (place, status) = match make() {
+            Ok(place) => (Some(place), None),
+            Err(status) => (None, Some(status)),
+        };
+        Self { shown: NOTHING, place, status, reads_values }
     }
 
     #[inline(always)]
@@ -51,7 +55,7 @@ impl Iterator {
             }
             None => self.shown = NOTHING,
         }
-        Ok(())
+        if self.reads_values && !self.shown.has_value { self.read_value() } else { Ok(()) }
     }
 
     fn read_value(&mut self) -> Result<()> {

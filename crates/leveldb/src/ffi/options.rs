@@ -11,6 +11,7 @@ use crate::options::Options;
 #[derive(Default)]
 pub(super) struct ReadOptions {
     pub(super) snapshot: Option<*const Snapshot>,
+    pub(super) verify_checksums: bool,
 }
 
 /// `leveldb_writeoptions_t`.
@@ -158,9 +159,16 @@ unsafe extern "C" fn leveldb_readoptions_destroy(options: *mut ReadOptions) {
     unsafe { drop_boxed(options) }
 }
 
-/// Checksums are verified whenever something is first read.
+/// Whether an iterator reads each value together with its key. Checksums are verified in any case
+/// whenever something is first read.
+///
+/// # Safety
+/// Promises 1 and 3.
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_readoptions_set_verify_checksums(_: *mut ReadOptions, _: u8) {}
+unsafe extern "C" fn leveldb_readoptions_set_verify_checksums(options: *mut ReadOptions, yes: u8) {
+    // SAFETY: promises 1 and 3.
+    unsafe { change(options, |options| options.verify_checksums = yes != 0) }
+}
 
 /// The system's cache decides for itself.
 #[unsafe(no_mangle)]
