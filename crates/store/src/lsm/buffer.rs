@@ -13,7 +13,7 @@ use super::merge::Source;
 use super::tombstones::{Pieces, Tombstone};
 use crate::Result;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use keys::Keys;
 
 mod keys;
@@ -56,6 +56,8 @@ pub(crate) struct Buffer {
     ranges_len: AtomicU32,
     /// `ranges`, cut; readers take them.
     pieces: RwLock<Arc<Layers>>,
+    /// Whether a reader had to pass many deleted keys.
+    is_passed: AtomicBool,
 }
 
 /// Range tombstones: what lies over a key is the newest that any of the layers has over it. A layer
@@ -71,7 +73,8 @@ impl Buffer {
         let (bytes, separated) = (AtomicU64::new(0), AtomicU64::new(0));
         let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
         let (keys, pieces) = (Keys::new(bytes_max), RwLock::default());
-        Self { points, keys, bytes, separated, ranges, ranges_len, pieces }
+        let is_passed = AtomicBool::new(false);
+        Self { points, keys, bytes, separated, ranges, ranges_len, pieces, is_passed }
     }
 
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
@@ -213,7 +216,14 @@ impl Buffer {
 
     /// Whether it should be written to a table, if it may take at most `bytes_max` bytes.
     pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
-        self.ranges() >= TOMBSTONES_MAX || self.bytes() >= bytes_max
+        self.ranges() >= TOMBSTONES_MAX
+            || self.bytes() >= bytes_max
+            || self.is_passed.load(Ordering::Relaxed)
+    }
+
+    /// A reader had to pass many deleted keys: in a table they would take less, or nothing.
+    pub(crate) fn note_passed(&self) {
+        self.is_passed.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

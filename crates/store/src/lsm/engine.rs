@@ -190,10 +190,8 @@ impl Inner {
 
     fn look_for_room(&self, writer: &mut Writer) -> Result<()> {
         // Borrowed, not held: dropping the last reference to a version removes files.
-        let (begun, flushed) = self.with_current(|current| {
-            let flushed = current.version.flushed;
-            (current.frozen.first().map_or(flushed, |frozen| frozen.last_seq), flushed)
-        });
+        let (begun, flushed) =
+            self.with_current(|current| (current.before_active(), current.version.flushed));
         let last = writer.next_seq - 1;
         let unmerged = Unmerged {
             operations: last.saturating_sub(flushed),

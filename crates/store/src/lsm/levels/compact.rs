@@ -9,8 +9,9 @@ use crate::lsm::table::{Bounds, TableMeta};
 
 /// Each level may hold this many times as much as the one above it.
 const FANOUT: u64 = 10;
-/// From this many tables on, level 0 is merged if it is this many times as large as what it is
-/// merged with: a load that grows the store threefold writes its tables anew one and a half times.
+/// From this many tables on, or where most of it is deletions, level 0 is merged if it is this many
+/// times as large as what it is merged with: a load that grows the store threefold writes its
+/// tables anew one and a half times.
 const LEVEL0_TABLES: usize = 4;
 const LEVEL0_GROWTH: u64 = 2;
 /// From this many tables on, level 0 is always merged; the limits are for tables with values and
@@ -151,7 +152,10 @@ fn hidden(tables: &[Arc<TableFile>]) -> u64 {
 fn level0_score(version: &Version, sizes: &Sizes) -> u64 {
     let tables = version.level(0);
     let by_number = (tables.len() * 100 / level0_tables_max(version)) as u64;
-    if tables.len() < LEVEL0_TABLES {
+    let sum = |of: fn(&TableMeta) -> u64| tables.iter().map(|table| of(&table.meta)).sum::<u64>();
+    // Deletions only take time until they are merged.
+    let is_emptied = 2 * sum(|meta| meta.tombstones) > sum(|meta| meta.entries);
+    if tables.len() < LEVEL0_TABLES && !is_emptied {
         return by_number;
     }
     let below = bytes(version.level(base(version, sizes))).saturating_mul(LEVEL0_GROWTH).max(1);

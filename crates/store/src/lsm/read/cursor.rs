@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::view::View;
+use super::view::{Current, View};
 use crate::Result;
 use crate::lsm::buffer::BufferCursor;
 use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_key, full_range, with_full_key};
@@ -143,8 +143,6 @@ struct Parts {
     merge: Merge,
     /// The entry here, if that is where the cursor stands.
     kept: Stored,
-    /// A key of which the newest version that is seen was a tombstone.
-    deleted: Vec<u8>,
 }
 
 impl Parts {
@@ -161,13 +159,13 @@ impl Parts {
             sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
         }
         let (kept, merge) = (Stored::default(), Merge::new(sources));
-        Ok(Self { merge, kept, deleted: Vec::new() })
+        Ok(Self { merge, kept })
     }
 
     /// Lets go of what takes memory, if there is much.
     fn rest(&mut self) {
         self.merge.rest();
-        for bytes in [&mut self.deleted, &mut self.kept.key, &mut self.kept.value] {
+        for bytes in [&mut self.kept.key, &mut self.kept.value] {
             bytes.clear();
             bytes.shrink_to(SPARE_BYTES_MAX);
         }
@@ -192,6 +190,32 @@ enum Standing {
     Back,
     /// On the entry that is kept. `merge` stands before all entries of its key.
     Kept,
+}
+
+/// If a step passes this many deleted keys in the active buffer, that goes to a table before it
+/// is full: there the values are left out that the deletions hide, and a merge leaves out these,
+/// too. The first keys of a queue would else be sought behind ever more that were taken from it.
+const PASSED_MAX: u32 = 4096;
+
+/// How many deleted keys of the active buffer one step has passed.
+#[derive(Default)]
+struct Passed {
+    keys: u32,
+    /// Entries with higher sequence numbers than this are in the active buffer.
+    before: Option<u64>,
+}
+
+impl Passed {
+    /// A key whose newest version, of this sequence number, hides it.
+    fn note(&mut self, seq: u64, current: &Current) {
+        if seq <= *self.before.get_or_insert_with(|| current.before_active()) {
+            return;
+        }
+        self.keys += 1;
+        if self.keys == PASSED_MAX {
+            current.active.note_passed();
+        }
+    }
 }
 
 impl Cursor {
@@ -412,23 +436,23 @@ impl Cursor {
     /// Goes on from the place of the merge to an entry that is seen; nowhere if there is none in
     /// the keyspace.
     fn settle_forward(&mut self, is_step: bool) -> Result<()> {
-        let mut is_deleted = false;
+        let mut passed = Passed::default();
         while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
-            let is_over = is_deleted && entry.key == self.parts.deleted;
-            if entry.seq <= self.view.at && !is_over {
-                let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
-                if entry.kind != Kind::Tombstone && !hides() {
-                    self.standing = Standing::Merge;
-                    // One that is sought may be all that is wanted.
-                    if is_step {
-                        self.look_ahead(self.keyspace + 1);
-                    }
-                    return Ok(());
-                }
-                is_deleted = true;
-                copy(&mut self.parts.deleted, entry.key);
+            if entry.seq > self.view.at {
+                self.parts.merge.next()?;
+                continue;
             }
-            self.parts.merge.next()?;
+            let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
+            if entry.kind != Kind::Tombstone && !hides() {
+                self.standing = Standing::Merge;
+                // One that is sought may be all that is wanted.
+                if is_step {
+                    self.look_ahead(self.keyspace + 1);
+                }
+                return Ok(());
+            }
+            passed.note(entry.seq, &self.view.current);
+            self.parts.merge.next_key()?;
         }
         Ok(())
     }
@@ -436,6 +460,7 @@ impl Cursor {
     /// Goes back from the place of the merge to an entry that is seen, and keeps it; nowhere if
     /// there is none in the keyspace. In this direction the oldest version of a key comes first.
     fn settle_back(&mut self) -> Result<()> {
+        let mut passed = Passed::default();
         while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
             let is_plain = entry.kind != Kind::Tombstone && entry.seq <= self.view.at;
             if is_plain && self.covers.is_empty() && self.parts.merge.is_alone() {
@@ -460,6 +485,7 @@ impl Cursor {
                 self.standing = Standing::Kept;
                 break;
             }
+            seq.into_iter().for_each(|seq| passed.note(seq, &self.view.current));
         }
         Ok(())
     }

@@ -53,6 +53,11 @@ impl Current {
     pub(crate) fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
         std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.buffer))
     }
+
+    /// The last sequence number before those of the active buffer.
+    pub(crate) fn before_active(&self) -> u64 {
+        self.frozen.first().map_or(self.version.flushed, |frozen| frozen.last_seq)
+    }
 }
 
 /// What a reader sees: files and buffers as they were, and entries up to a sequence number.

@@ -70,6 +70,18 @@ fn level_0_waits_until_it_is_as_large_as_what_it_is_merged_with_or_has_many_tabl
     assert_eq!(tables(12, 900), Some(12));
 }
 
+/// The deletions of a queue would else be passed at each step until there are four tables of them.
+#[test]
+fn deletions_are_merged_at_once_where_little_is_merged_with_them() {
+    let chosen = |number, below| {
+        choose(&version(&[(0, number, 10, "a", "m"), (6, 1, below, "a", "z")]), &SIZES)
+    };
+    // The one entry of a table whose number has three digits is a deletion.
+    assert_eq!(chosen(100, 5), Some(plan(0, &[100], BOTTOM, &[1], true)));
+    assert_eq!(chosen(100, 6), None);
+    assert_eq!(chosen(99, 5), None);
+}
+
 #[test]
 fn what_is_hidden_is_merged_where_it_is_too_much() {
     let hiding = |entries: &[(u32, u64)]| {

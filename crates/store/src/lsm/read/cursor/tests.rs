@@ -7,6 +7,7 @@ use std::ops::Bound;
 use super::*;
 use crate::lsm::read::readable::sealed::Sealed as _;
 use crate::lsm::{Db, Keyspace, KeyspaceOptions, Options, Readable};
+use crate::os::sim::{Config, SimSystem};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -190,4 +191,48 @@ fn the_systems_cache_is_not_passed_by_where_it_may_hold_files() {
     }
     let reads = db.stat().reads;
     assert!(reads.blocks + reads.ahead > 0 && !reads.is_direct);
+}
+
+/// Hunts for steps that take ever longer: the first keys of a queue, or the last ones of a stack,
+/// stand behind all that were taken from it.
+#[test]
+fn many_deleted_keys_that_are_passed_in_memory_go_to_a_table() {
+    // Without threads in the background, so that the work is done when a call returns.
+    let system = Arc::new(SimSystem::new(1, Config::default()));
+    let open = |path: &str| {
+        let db = Options::new().create(true).system(system.clone()).open(path).unwrap();
+        let keys = db.keyspace("keys", KeyspaceOptions::default()).unwrap();
+        (db, keys)
+    };
+    let entries = |db: &Db| db.stat().levels.iter().map(|level| level.entries).sum::<u64>();
+    for backward in [false, true] {
+        let (db, keys) = open(if backward { "/stack" } else { "/queue" });
+        let put = |from: u64, to: u64| {
+            (from..to).for_each(|number| db.put(&keys, &key(number), &[7; 100]).unwrap());
+        };
+        let take = |from: u64, to: u64| {
+            (from..to).for_each(|number| db.delete(&keys, &key(number)).unwrap());
+        };
+        let look = || {
+            let mut cursor = db.cursor(&keys).unwrap();
+            let found = if backward { cursor.last() } else { cursor.first() }.unwrap();
+            found.map(|entry| entry.key.to_vec())
+        };
+        let many = u64::from(PASSED_MAX);
+        put(0, many);
+        take(0, many - 1);
+        assert_eq!(look(), Some(key(many - 1)));
+        // So much that it was looked whether there is room.
+        put(many, 2 * many);
+        assert_eq!(entries(&db), 0, "so few stay in memory");
+        take(many - 1, 2 * many);
+        assert_eq!(look(), None);
+        put(2 * many, 4 * many);
+        let stat = db.stat();
+        assert!(stat.memory.entries < 4 * many * 100, "{stat:?}");
+        // The deletions, and what was put before it was looked.
+        assert!(entries(&db) < 3 * many, "what was deleted stands in tables: {stat:?}");
+        assert_eq!(db.range(&keys, ..).unwrap().count() as u64, 2 * many);
+        assert!(db.check().unwrap().is_sound());
+    }
 }
