@@ -214,6 +214,10 @@ fn cut(
         Some((key, side)) => branch_slot(pages, &tree.form, page, key, side)?,
         None => page.len() - 1,
     };
+    if last < first {
+        // Pages that are referred to would be freed.
+        return Err(pages.corrupt(at, "a range ends before it begins: its keys have no order"));
+    }
     let between: Vec<PageRef> = (first + 1..last).map(|i| page.child(i)).collect();
     let (first_page, last_page) = (page.child(first), page.child(last));
     // The ends come first: what they need is read before any page is freed.
