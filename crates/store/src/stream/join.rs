@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::held::Held;
 use super::scan::{Ends, Renewal, Scan};
-use super::source::Source;
+use super::source::{Snapshot as _, Source};
 use crate::key::KeyRange;
 use crate::tree::Interrupt;
 use crate::{Error, Result};
@@ -37,12 +37,12 @@ pub struct Joined {
 pub struct Input(Box<dyn Keys>);
 
 impl Input {
-    /// The pairs of a scan, in ascending order, of the store as it is now. The table is to be in
-    /// bytewise order; of a key with several values the first one is taken.
+    /// The pairs of a scan, in ascending order, of the store as it is now; of a key with several
+    /// values the first one is taken.
     ///
     /// # Errors
     /// As [`Scan::pairs`]; [`Error::Argument`] if the scan has another direction, skips or is
-    /// limited.
+    /// limited; [`Error::WrongTable`] if the table is in another order than bytewise.
     pub fn new<S: Source>(scan: &Scan, source: &S) -> Result<Self> {
         if scan.is_reverse || scan.skip > 0 || scan.limit.is_some() {
             let reason = "an input of a join goes forwards, and neither skips nor is limited";
@@ -50,6 +50,10 @@ impl Input {
         }
         let scan = scan.clone().values(super::Values::First).renewal(Renewal::never());
         let snapshot = Arc::new(source.begin()?);
+        if !snapshot.is_bytewise(&scan.table)? {
+            let reason = "keys are joined in bytewise order, and the table has another one";
+            return Err(Error::WrongTable { reason: reason.into() });
+        }
         let held = Held::new(snapshot, &scan, &scan.ends())?;
         Ok(Self(Box::new(Way::<S> { scan, held, here: None })))
     }

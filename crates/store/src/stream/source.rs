@@ -57,6 +57,12 @@ pub trait Snapshot: sealed::Sealed + Send + Sync + 'static {
     /// The number of the commit that it sees.
     fn commit(&self) -> u64;
 
+    /// Whether the keys of a table are in bytewise order.
+    #[doc(hidden)]
+    fn is_bytewise(&self, _table: &[u8]) -> Result<bool> {
+        Ok(true)
+    }
+
     /// A way through what a scan asks for, without the pairs up to the ends that were reached.
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "the trait is sealed")]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lsm::{Db, Options};
-use crate::tree::{Snapshot as _, Store, TableOptions};
+use crate::tree::{Order, Snapshot as _, Store, TableOptions};
 use crate::{Error, Result};
 
 type Owned = (Vec<u8>, Vec<u8>);
@@ -499,6 +499,21 @@ fn a_flag_ends_a_join_that_looks_for_a_key() {
         assert!(matches!(join.next(), Some(Err(Error::Interrupted))));
         assert!(join.next().is_none());
     }
+}
+
+#[test]
+fn a_table_in_another_order_is_not_joined() {
+    let (_folder, store) = store();
+    let mut txn = store.begin_write().unwrap();
+    for (name, order) in [("r", Order::Reverse), ("i", Order::Integer), ("b", Order::Bytewise)] {
+        txn.create_table(name, &TableOptions::new().order(order)).unwrap();
+    }
+    txn.commit().unwrap();
+    for name in ["r", "i"] {
+        let refused = Input::new(&Scan::new(name), &store).err().unwrap();
+        assert!(matches!(refused, Error::WrongTable { .. }), "{refused}");
+    }
+    assert!(Input::new(&Scan::new("b"), &store).is_ok());
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use super::scan::{Ends, Position, Scan, Values};
 use super::source::{Item, Snapshot, Source, Walk};
 use crate::Result;
-use crate::tree::{Bytes, Cursor, Entry, Range, ReadTxn, Snapshot as _, Store, Table};
+use crate::tree::{Bytes, Cursor, Entry, Order, Range, ReadTxn, Snapshot as _, Store, Table};
 
 impl Source for Store {
     type Snapshot = ReadTxn;
@@ -46,6 +46,11 @@ impl Snapshot for ReadTxn {
 
     fn commit(&self) -> u64 {
         self.id()
+    }
+
+    fn is_bytewise(&self, table: &[u8]) -> Result<bool> {
+        let table = self.table(table)?;
+        Ok(matches!(self.order(table)?, Order::Bytewise))
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
