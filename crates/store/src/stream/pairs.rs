@@ -384,13 +384,21 @@ impl<S: Source> Core<S> {
         pair
     }
 
+    /// The pair after `n` others, which count as given.
     fn nth(&mut self, n: usize) -> Option<Result<Pair<S::Snapshot>>> {
-        let pair = self.held.as_mut()?.nth(self.scan.is_reverse, n);
-        match &pair {
-            Some(Ok(pair)) => {
-                self.given.pairs += n as u64;
-                self.given.count(pair.key(), pair.value());
+        let held = self.held.as_mut()?;
+        let Some(left) = held.remaining() else {
+            for _ in 0..n {
+                if let Err(error) = self.step(false)? {
+                    return Some(Err(error));
+                }
             }
+            return self.step(false);
+        };
+        let pair = held.nth(self.scan.is_reverse, n);
+        self.given.pairs += left.min(n as u64);
+        match &pair {
+            Some(Ok(pair)) => self.given.count(pair.key(), pair.value()),
             _ => self.is_over = true,
         }
         pair

@@ -516,6 +516,32 @@ fn a_table_in_another_order_is_not_joined() {
     assert!(Input::new(&Scan::new("b"), &store).is_ok());
 }
 
+/// What is left out counts towards the limit, also where that ends the stream.
+#[test]
+fn a_token_of_a_stream_that_left_out_its_rest_gives_no_more() {
+    let (_folder, store) = store();
+    let (_db_folder, db) = db();
+    fill(&store, 0..40);
+    fill(&db, 0..40);
+    fn left_out<S: Source>(source: &S, scan: Scan, n: usize) -> (u64, Vec<u8>) {
+        let mut pairs = scan.pairs(source).unwrap();
+        assert!(pairs.nth(n).is_none());
+        let rest = Scan::resume(&pairs.token().unwrap(), source).unwrap();
+        let rest = rest.pairs(source).unwrap().map(|pair| pair.unwrap().key().to_vec()[0]);
+        (pairs.given(), rest.collect())
+    }
+    for n in [3, 5, 30, 39] {
+        let limited = Scan::new("t").limit(3);
+        assert_eq!(left_out(&store, limited.clone(), n), (3, vec![]), "{n}");
+        assert_eq!(left_out(&store, limited.clone().reverse(), n), (3, vec![]), "{n}");
+        assert_eq!(left_out(&db, limited, n), (3, vec![]), "{n}");
+    }
+    // The range ends before the limit does.
+    let ends = Scan::new("t").range(&[30_u8][..]..).limit(100);
+    assert_eq!(left_out(&store, ends.clone(), 50), (10, vec![]));
+    assert_eq!(left_out(&db, ends, 50), (10, vec![]));
+}
+
 proptest! {
     #[test]
     fn joins_are_those_of_sets(

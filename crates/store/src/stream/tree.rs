@@ -302,7 +302,8 @@ impl<'t> TreeWalk<'t> {
 
     /// Leaves out pairs at an end: not more than are left.
     fn leave_out(&mut self, at_back: bool, pairs: u64) -> Result<()> {
-        self.left = self.left.saturating_sub(pairs);
+        let pairs = pairs.min(self.left);
+        self.left -= pairs;
         match &mut self.way {
             Way::Each(range) => pass(range, at_back, pairs),
             Way::Keys(keys) => keys.pass(at_back, pairs),
