@@ -35,7 +35,8 @@ pub struct Pairs<S: Source> {
 /// The state of a stream: its own, or shared with the thread that parks it.
 enum Own<S: Source> {
     Alone(Box<Core<S>>),
-    Watched(Arc<Mutex<Core<S>>>),
+    // In the order in which they must be dropped.
+    Watched(park::Watched, Arc<Mutex<Core<S>>>),
 }
 
 pub(super) struct Core<S: Source> {
@@ -51,12 +52,19 @@ pub(super) struct Core<S: Source> {
     /// What was given from the snapshot, and from where on the limits of the renewal count.
     given: Given,
     span: Span,
-    /// When it was last asked for a pair, if that matters.
-    used: Instant,
+    used: Used,
     is_over: bool,
     /// After this many pairs of the snapshot it is looked whether it is to be exchanged.
     look_from: u64,
     look: Look,
+}
+
+/// What the thread that parks streams asks, if this one may be parked.
+struct Used {
+    /// When it was last asked for a pair.
+    last: Instant,
+    /// Whether the thread looks at it: it does not look at one that it has parked.
+    is_watched: bool,
 }
 
 /// From where on the limits of a renewal count: when the snapshot was taken, or was found to be the
@@ -133,7 +141,7 @@ impl<S: Source> Pairs<S> {
             before: None,
             given: Given::default(),
             span: Span { since, given: Given::default() },
-            used: since,
+            used: Used { last: since, is_watched: park.is_some() },
             is_over: false,
             look: Look::default(),
         };
@@ -141,8 +149,7 @@ impl<S: Source> Pairs<S> {
             None => Own::Alone(Box::new(core)),
             Some(time) => {
                 let core = Arc::new(Mutex::new(core));
-                park::watch(&core, time)?;
-                Own::Watched(core)
+                Own::Watched(park::watch(&core, time)?, core)
             }
         };
         Ok(Self { own })
@@ -152,10 +159,15 @@ impl<S: Source> Pairs<S> {
     fn with<T>(&mut self, run: impl FnOnce(&mut Core<S>) -> T) -> T {
         match &mut self.own {
             Own::Alone(core) => run(core),
-            Own::Watched(core) => {
+            Own::Watched(watched, core) => {
                 let mut core = lock(core);
-                core.used = Instant::now();
-                run(&mut core)
+                core.used.last = Instant::now();
+                let answer = run(&mut core);
+                if core.held.is_some() && !core.used.is_watched {
+                    core.used.is_watched = true;
+                    watched.again();
+                }
+                answer
             }
         }
     }
@@ -163,7 +175,7 @@ impl<S: Source> Pairs<S> {
     fn look<T>(&self, run: impl FnOnce(&Core<S>) -> T) -> T {
         match &self.own {
             Own::Alone(core) => run(core),
-            Own::Watched(core) => run(&lock(core)),
+            Own::Watched(_, core) => run(&lock(core)),
         }
     }
 
@@ -459,12 +471,13 @@ impl<S: Source> Core<S> {
 
 impl<S: Source> park::Idle for Core<S> {
     fn used(&self) -> Instant {
-        self.used
+        self.used.last
     }
 
-    fn park(&mut self) {
+    fn park(&mut self) -> bool {
         // If it cannot be told how far it came, it stays.
-        let _ = self.let_go();
+        self.used.is_watched = self.let_go().is_err();
+        !self.used.is_watched
     }
 }
 
