@@ -68,7 +68,25 @@ impl Db {
         Self { open: Arc::new(Open { inner: Arc::clone(&inner), threads }), inner }
     }
 
-    /// Opens the store in a directory.
+    /// Creates a store with the default options; the directory must not exist, or be empty.
+    ///
+    /// # Errors
+    /// As [`Options::create_new`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// use hedgerow::lsm::Db;
+    /// drop(Db::create(&path)?);
+    /// assert!(Db::create(&path).is_err());
+    /// let db = Db::open(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        Options::new().create_new(path)
+    }
+
+    /// Opens the store in a directory, with the default options.
     ///
     /// # Errors
     /// As [`Options::open`].

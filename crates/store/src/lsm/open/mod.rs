@@ -67,16 +67,48 @@ impl Options {
     /// [`Error::Unsupported`] if a newer version wrote it, [`Error::Corrupt`] if a file is not what
     /// it was, [`Error::Io`] if the system refuses.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
-        let path = path.as_ref();
-        within(Work::LSM_OPEN, path, || self.open_at(path))
+        self.open_at(path.as_ref(), false)
     }
 
-    fn open_at(&self, path: &Path) -> Result<Db> {
+    /// Opens the store in a directory, or makes it if there is none: as [`Options::open`] with
+    /// [`Options::create`].
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// use hedgerow::lsm::Options;
+    /// let db = Options::new().memory_limit(64 << 20).open_or_create(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Db> {
+        self.clone().create(true).open(path)
+    }
+
+    /// Makes a store where there is none: the directory must not exist, or be empty.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if there is a store already; else as [`Options::open`].
+    pub fn create_new(&self, path: impl AsRef<Path>) -> Result<Db> {
+        self.clone().create(true).open_at(path.as_ref(), true)
+    }
+
+    fn open_at(&self, path: &Path, is_new: bool) -> Result<Db> {
+        within(Work::LSM_OPEN, path, || self.open_directory(path, is_new))
+    }
+
+    fn open_directory(&self, path: &Path, is_new: bool) -> Result<Db> {
         let options = self.settled();
         let directory = options.directory(path);
         let names = self.find_directory(&directory)?;
         let lock = take_lock(&directory)?;
         let found = match manifest::find(&directory)? {
+            Some(_) if is_new => {
+                let reason = "it exists already; open it, or choose another path";
+                return Err(Error::Path { path: path.to_path_buf(), reason });
+            }
             Some(found) => found,
             None if self.create && is_unborn(&directory, &names)? => {
                 let mut version = Version::empty(Arc::clone(&directory));
@@ -293,7 +325,7 @@ pub(crate) fn no_store(directory: &Directory, names: &[std::ffi::OsString]) -> E
     let reason = match is_unborn(directory, names) {
         Err(error) => return error,
         Ok(true) => {
-            let reason = "there is no store here; create it with Options::create";
+            let reason = "there is no store here; create one first";
             return Error::Path { path, reason };
         }
         Ok(false) if names.iter().any(is_store) => {

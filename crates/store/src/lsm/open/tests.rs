@@ -334,3 +334,22 @@ fn a_store_in_a_folder_that_is_missing_says_so() {
     assert!(text.contains("the folder above it is not there; make that first"), "{text}");
     assert!(!folder.path().join("missing").exists());
 }
+
+#[test]
+fn a_store_is_made_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let opened = Db::open(&path).err().unwrap();
+    assert!(opened.to_string().ends_with("there is no store here; create one first"), "{opened}");
+    std::fs::create_dir(&path).unwrap();
+    let db = Db::create(&path).unwrap();
+    let space = db.keyspace("space", Default::default()).unwrap();
+    db.put(&space, b"key", b"value").unwrap();
+    drop((space, db));
+    let again = Db::create(&path).err().unwrap();
+    assert!(matches!(again, Error::Path { .. }), "{again}");
+    assert!(again.to_string().contains("it exists already"), "{again}");
+    let db = Options::new().open_or_create(&path).unwrap();
+    let space = db.find_keyspace("space").unwrap().unwrap();
+    assert_eq!(db.get(&space, b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
