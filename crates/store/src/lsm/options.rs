@@ -8,6 +8,9 @@ use crate::os::System;
 
 /// A store needs at least this much memory.
 const MEMORY_MIN: u64 = 4 << 20;
+/// A segment or a table is no longer than this, whatever is asked for: sums of a few of them are
+/// numbers.
+const FILE_BYTES_MAX: u64 = 1 << 50;
 /// Whether a buffer or a segment is full is checked after each of this many parts of it, but at
 /// least once in this many bytes.
 const LOOK_PART: u64 = 256;
@@ -154,8 +157,9 @@ impl Options {
         let memtable_bytes = or(self.memtable_bytes as u64, limit / 16).min(limit / 8);
         Self {
             memtable_bytes: memtable_bytes as usize,
-            segment_bytes: or(self.segment_bytes, (limit / 8).clamp(1 << 20, 64 << 20)),
-            table_bytes: or(self.table_bytes, (limit / 16).min(32 << 20)),
+            segment_bytes: or(self.segment_bytes, (limit / 8).clamp(1 << 20, 64 << 20))
+                .min(FILE_BYTES_MAX),
+            table_bytes: or(self.table_bytes, (limit / 16).min(32 << 20)).min(FILE_BYTES_MAX),
             ..self.clone()
         }
     }

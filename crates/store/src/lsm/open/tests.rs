@@ -353,3 +353,20 @@ fn a_store_is_made_once() {
     let space = db.find_keyspace("space").unwrap().unwrap();
     assert_eq!(db.get(&space, b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
+
+/// Sizes that no file can have mean as long as can be.
+#[test]
+fn sizes_without_end_are_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::new().segment_bytes(u64::MAX).table_bytes(u64::MAX);
+    let options = options.memtable_bytes(usize::MAX).memory_limit(8 << 20);
+    let db = options.create_new(folder.path().join("db")).unwrap();
+    let space = db.keyspace("space", Default::default()).unwrap();
+    for key in 0..100_u8 {
+        for value in [vec![key; 10_000], vec![key; 100]] {
+            db.put(&space, &[key, value.len() as u8], &value).unwrap();
+        }
+    }
+    db.compact().unwrap();
+    assert!(db.check().unwrap().damage.is_empty());
+}
