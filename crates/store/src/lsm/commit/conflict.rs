@@ -25,6 +25,15 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
+    /// Joins ranges that overlap, so that what lies in several of them is looked at once.
+    pub(crate) fn join_ranges(&mut self) {
+        if self.ranges.len() > 1 {
+            let mut joined = Ranges::default();
+            self.ranges.drain(..).for_each(|(from, to)| joined.add(from, to));
+            self.ranges.extend(joined);
+        }
+    }
+
     /// Whether there is an entry newer than what the transaction saw, on any key or in any range.
     ///
     /// While the transaction holds its snapshot, every key that was changed since has such an entry
@@ -149,6 +158,20 @@ impl<'b> Changes<'b> {
 mod tests {
     use super::*;
     use crate::lsm::log::segment::push_op;
+
+    /// A commit must not go through the same keys once for each range that has them.
+    #[test]
+    fn what_lies_in_several_ranges_is_looked_at_once() {
+        let range = |from: u8, to: u8| (vec![from], vec![to]);
+        let mut footprint = Footprint::default();
+        for n in 0..100 {
+            footprint.ranges.extend([range(n, 150), range(200, 210 + n % 7), range(180, 180)]);
+        }
+        footprint.join_ranges();
+        assert_eq!(footprint.ranges, [range(0, 150), range(200, 216)]);
+        footprint.join_ranges();
+        assert_eq!(footprint.ranges.len(), 2);
+    }
 
     #[test]
     fn a_footprint_meets_what_is_on_its_keys_and_in_its_ranges() {

@@ -17,6 +17,16 @@ impl<K: Ord> Default for Ranges<K> {
     }
 }
 
+/// The ranges in order: where each begins and ends.
+impl<K> IntoIterator for Ranges<K> {
+    type Item = (K, K);
+    type IntoIter = std::collections::btree_map::IntoIter<K, K>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.ends.into_iter()
+    }
+}
+
 impl<K: Borrow<[u8]> + Ord + Clone> Ranges<K> {
     /// The last range that begins at or before a key, or only before it.
     fn last_from(&self, end: Bound<&[u8]>) -> Option<(&K, &K)> {

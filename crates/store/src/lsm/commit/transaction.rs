@@ -263,7 +263,8 @@ impl Transaction {
     /// What is to be committed.
     fn end(&mut self) -> (Batch, Footprint) {
         let at = self.footprint.get_mut().at;
-        let footprint = self.footprint.replace(Footprint { at, ..Footprint::default() });
+        let mut footprint = self.footprint.replace(Footprint { at, ..Footprint::default() });
+        footprint.join_ranges();
         (std::mem::take(&mut self.batch), footprint)
     }
 }
