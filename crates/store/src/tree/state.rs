@@ -15,7 +15,7 @@ use super::page_ref::PageNo;
 use super::pages::{PageFile, Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
 use super::tree::{Root, Tree};
-use super::{TableOptions, catalog, search};
+use super::{Duplicates, TableOptions, catalog, search};
 use crate::{Error, Result};
 
 /// No two savepoints of this process have the same number, so that one of another transaction is
@@ -176,6 +176,14 @@ impl WriteState {
         }
         if let Some(table) = catalog::load(&self.pages, &self.catalog, name, Some(options))? {
             return self.tables.add(table);
+        }
+        let most = self.pages.page_size() as u32 / 8;
+        if let Duplicates::Fixed { size: Some(size), .. } = options.duplicates
+            && size > most
+        {
+            return Err(Error::argument(format!(
+                "values of {size} bytes are too long: a table with duplicates takes at most {most}"
+            )));
         }
         let table = OpenTable { changed: true, ..OpenTable::create(name, options)? };
         put_plain(&mut self.pages, &mut self.catalog, name, &table.record())?;

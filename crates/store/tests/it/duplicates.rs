@@ -1,7 +1,7 @@
 //! Keys of several values: pairs added and deleted, runs over many pages, fixed sizes, both orders.
 
 use hedgerow::Error;
-use hedgerow::tree::{Duplicates, Order, Snapshot, TableOptions};
+use hedgerow::tree::{Duplicates, Order, Snapshot, TableOptions, TypedMultimap};
 
 use crate::{Scratch, all, begin_with, numbers, owned, pair};
 
@@ -142,4 +142,22 @@ fn values_that_are_too_long_are_refused() {
     assert_eq!(txn.count_values(table, b"k").unwrap(), 3);
     txn.commit().unwrap();
     scratch.check();
+}
+
+/// A table that takes none of its values is refused when it is made, not with the first value.
+#[test]
+fn a_fixed_size_that_no_value_can_have_is_refused() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let most = scratch.store.max_duplicate_size() as u32;
+    for size in [most + 1, u32::MAX] {
+        let refused = txn.create_table("t", &TableOptions::new().fixed_duplicates(size));
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Argument { .. }), "{refused}");
+        assert!(refused.to_string().contains("at most 512"), "{refused}");
+    }
+    assert!(TypedMultimap::<u32, [u8; 513]>::create(&mut txn, "t").is_err());
+    let table = txn.create_table("t", &TableOptions::new().fixed_duplicates(most)).unwrap();
+    txn.put(table, b"key", &vec![1; most as usize]).unwrap();
+    txn.commit().unwrap();
 }
