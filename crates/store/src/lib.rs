@@ -12,6 +12,9 @@
 //!
 //! [`key`] holds order-preserving encodings for typed keys.
 //!
+//! Both engines have types such as `Cursor`, `Range` and `Snapshot`, by the same names: a program
+//! that uses both imports them by name, or writes `tree::Cursor` and `lsm::Cursor`.
+//!
 //! ```
 //! use hedgerow::tree::{Store, TypedTable};
 //!
@@ -40,6 +43,7 @@
 //!   `key::Postcard`.
 //! - `arrow`: streams as record batches, `stream::arrow`.
 //! - `futures`: streams are those of the futures crates.
+//! - `tracing`, `metrics`: what a store does, for those who watch it, see [`observe`].
 //!
 //! # Recipes
 //!

@@ -197,6 +197,10 @@ impl<S: Followed> Follow<S> {
     /// The next step, once there is one. Waits at most `most` (`None`: without limit) and answers
     /// `None` then; a writer of any process wakes it ([`Store::wait_for_commit`]).
     ///
+    /// A follower with a name moves its pins with each step, and waits for its turn to write as
+    /// [`Store::pin`] does, whatever `most` says: in a thread that has a write transaction of a
+    /// store of the tree engine, for ever.
+    ///
     /// # Errors
     /// As [`Store::begin_read`]; with a name, as [`Store::pin`]; a damaged page. It can be asked
     /// again then.

@@ -58,7 +58,8 @@ impl Store {
     /// Moves pages towards the front in small commits and cuts the file, while others read and
     /// write. Ends when nothing more is gained; a reader of an old snapshot, which holds pages,
     /// makes it end early. The file is never longer afterwards, except for what others write at the
-    /// same time.
+    /// same time. It waits for writers as [`Store::begin_write`] does: in a thread that has a write
+    /// transaction, for ever.
     ///
     /// `progress(done_pages, all_pages)` is called after each step; the second is an estimate.
     ///

@@ -137,7 +137,8 @@ impl TableOptions {
         self.duplicates_in(Duplicates::Any { order: Order::Bytewise })
     }
 
-    /// Lets a key have several distinct values of one fixed size, ordered bytewise.
+    /// Lets a key have several distinct values of one fixed size, ordered bytewise. It is at most
+    /// an eighth of a page; 0 leaves it to the first value.
     pub fn fixed_duplicates(self, size: u32) -> Self {
         self.duplicates_in(Duplicates::Fixed { size: Some(size), order: Order::Bytewise })
     }
@@ -343,11 +344,11 @@ impl Builder {
         self
     }
 
-    /// The length of the redo log in the file: a multiple of 64 KiB, or 0 for no log. With a log,
-    /// durable commits of scattered pages wait for one short write instead of all their pages;
-    /// after a power cut the next opening replays it. By default it is a sixteenth of the store,
-    /// from 512 KiB to 64 MiB, or 64 KiB of a store below 4 MiB, and is made when several commits
-    /// would have gained by it; 0 for none.
+    /// The length of the redo log in the file, rounded down to a multiple of 64 KiB; 0 for no log.
+    /// With a log, durable commits of scattered pages wait for one short write instead of all their
+    /// pages; after a power cut the next opening replays it. By default it is a sixteenth of the
+    /// store, from 512 KiB to 64 MiB, or 64 KiB of a store below 4 MiB, and is made when several
+    /// commits would have gained by it; 0 for none.
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log_size = Some(bytes);
         self

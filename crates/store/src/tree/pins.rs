@@ -33,6 +33,9 @@ impl Store {
     /// by what changes. Durable when this returns. A store that has pins cannot be opened by builds
     /// that do not know of them. A copy of the store has no pins.
     ///
+    /// As all that changes pins, it waits for its turn as [`Store::begin_write_alone`] does: in a
+    /// thread that has a write transaction, for ever.
+    ///
     /// # Errors
     /// [`Error::Argument`] if there is a pin of that name or there are 64 pins, and for a name that
     /// is empty or longer than 128 bytes; those of [`Store::begin_write`] and
