@@ -13,6 +13,9 @@ use crate::{Error, Result};
 /// added to the type later, and be renamed, in as far as serde is told what old values mean: the
 /// fingerprint of a table only says that its values are JSON.
 ///
+/// JSON has no NaN and no infinite numbers: such a number is stored as `null`, which is an error
+/// when it is got as a number, and `None` as an `Option`.
+///
 /// ```
 /// use hedgerow::key::Json;
 /// use hedgerow::tree::{Store, TypedTable};
