@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "futures")]
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -13,10 +14,13 @@ use std::time::{Duration, Instant};
 use super::held::Run;
 use super::kept::{Kept, Lender};
 use super::pairs::Pairs;
-use super::sink::{Sink, SinkReport, Target};
 use super::source::{Snapshot, Source};
 use crate::tree::Bytes;
 use crate::{Error, Result};
+
+mod sink;
+
+pub use sink::{Ack, AsyncSink};
 
 /// This many runs are read ahead at most.
 const AHEAD: usize = 8;
@@ -78,6 +82,26 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
     started.map(drop).map_err(|e| Error::io("start a thread for", "a stream".as_ref(), e))
 }
 
+/// What a thread works with. It takes the lock while it does, and never while it tells others.
+type Slot<T> = Mutex<Option<T>>;
+
+fn lock<T>(slot: &Slot<T>) -> MutexGuard<'_, Option<T>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What can be taken from the thread that works with it, once that does not.
+trait LetGo: Send + Sync {
+    /// Drops it.
+    fn let_go(&self);
+}
+
+impl<T: Send> LetGo for Slot<T> {
+    fn let_go(&self) {
+        let taken = lock(self).take();
+        drop(taken);
+    }
+}
+
 /// The pairs of a store in runs, for any executor; made by [`Scan::stream`](super::Scan::stream).
 ///
 /// A thread reads at most eight runs ahead, and waits for the consumer then. A consumer that waits
@@ -87,6 +111,9 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 /// the snapshot until they are dropped. Their pages were in memory when the thread gave them. A
 /// consumer that may be slow sets a [time after which the stream is
 /// parked](super::Scan::park_after); then the runs are copies, and keep nothing.
+///
+/// Dropping it waits for the run that is being read, if one is, and then holds nothing of the store
+/// any more.
 ///
 /// With the feature `futures` it is a `futures_core::Stream`.
 ///
@@ -117,6 +144,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 pub struct RunStream<S: Snapshot> {
     queue: Arc<Queue<Result<Run<S>>>>,
     spare: Arc<Spare<S>>,
+    pairs: Arc<dyn LetGo>,
 }
 
 /// Runs that the consumer has done with, whose memory the thread fills again.
@@ -147,12 +175,14 @@ struct Reading<S: Source> {
 }
 
 impl<S: Source> Reading<S> {
-    fn run(mut self, mut pairs: Pairs<S>) {
+    fn run(mut self, slot: &Slot<Pairs<S>>) {
         let mut is_first = true;
         while self.has_room() {
             let begin = Instant::now();
+            let mut held = lock(slot);
+            let Some(pairs) = &mut *held else { return };
             // A function of an order is the caller's, and may panic.
-            let read = catch_unwind(AssertUnwindSafe(|| self.read(&mut pairs).transpose()));
+            let read = catch_unwind(AssertUnwindSafe(|| self.read(pairs).transpose()));
             let read = read.unwrap_or_else(|_| {
                 Some(Err(Error::argument("the thread of a stream panicked while it read")))
             });
@@ -160,11 +190,22 @@ impl<S: Source> Reading<S> {
             let is_over = !matches!(read, Some(Ok(_)));
             if is_over {
                 // When the consumer sees the end, nothing is held any more.
-                drop(pairs);
-                self.tell(read, true, true);
+                *held = None;
+            }
+            let mut state = self.queue.lock();
+            state.is_ended = is_over;
+            match state.is_dropped {
+                true => drop(read),
+                false => state.items.extend(read),
+            }
+            // Whoever drops the stream finds the run in the queue, or gone.
+            drop(held);
+            if is_slow || is_over || state.items.len() >= AHEAD_HALF {
+                self.queue.tell(state);
+            }
+            if is_over {
                 return;
             }
-            self.tell(read, is_slow, false);
         }
     }
 
@@ -188,15 +229,6 @@ impl<S: Source> Reading<S> {
         self.room = run.room();
         Ok((!run.is_empty()).then_some(run))
     }
-
-    fn tell(&self, read: Option<Result<Run<S::Snapshot>>>, at_once: bool, is_ended: bool) {
-        let mut state = self.queue.lock();
-        state.is_ended = is_ended;
-        state.items.extend(read);
-        if at_once || state.items.len() >= AHEAD_HALF {
-            self.queue.tell(state);
-        }
-    }
 }
 
 impl<S: Snapshot> RunStream<S> {
@@ -204,8 +236,10 @@ impl<S: Snapshot> RunStream<S> {
         let (queue, spare) = (Queue::new(), Arc::new(Spare(Mutex::default())));
         let reading =
             Reading { queue: Arc::clone(&queue), spare: Arc::clone(&spare), room: (0, 0, 0) };
-        start("hedgerow-stream", move || reading.run(pairs))?;
-        Ok(Self { queue, spare })
+        let pairs = Arc::new(Mutex::new(Some(pairs)));
+        let own = Arc::clone(&pairs);
+        start("hedgerow-stream", move || reading.run(&own))?;
+        Ok(Self { queue, spare, pairs })
     }
 
     /// The next run, or how the task is woken when there is one.
@@ -256,7 +290,10 @@ impl<S: Snapshot> Drop for RunStream<S> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.is_dropped = true;
+        let rest = std::mem::take(&mut state.items);
         self.queue.tell(state);
+        drop(rest);
+        self.pairs.let_go();
     }
 }
 
@@ -365,231 +402,6 @@ impl<S: Snapshot> futures_core::Stream for PairStream<S> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_pair(context)
-    }
-}
-
-/// A pair on its way into a store.
-struct Sent {
-    key: Vec<u8>,
-    value: Vec<u8>,
-    fate: Promise,
-}
-
-/// That a task will be told what became of its pair: if the thread panics, that it did.
-struct Promise(Option<Arc<Fate>>);
-
-impl Promise {
-    fn settle(mut self, outcome: Result<bool>) {
-        if let Some(fate) = self.0.take() {
-            fate.settle(outcome);
-        }
-    }
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        if let Some(fate) = self.0.take() {
-            fate.settle(Err(panicked()));
-        }
-    }
-}
-
-fn panicked() -> Error {
-    Error::CommitFailed { reason: "the thread that wrote it panicked".into() }
-}
-
-/// What became of a pair.
-#[derive(Default)]
-struct Fate {
-    state: Mutex<(Option<Result<bool>>, Option<Waker>)>,
-}
-
-impl Fate {
-    fn settle(&self, outcome: Result<bool>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 = Some(outcome);
-        let waker = state.1.take();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-/// Resolves when a pair is committed: to whether it was stored, or rejected.
-#[must_use = "it tells when the pair is committed, and whether"]
-pub struct Ack(Arc<Fate>);
-
-impl Future for Ack {
-    type Output = Result<bool>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<bool>> {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.0.take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                state.1 = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// A sink that any number of tasks put into: a bounded queue, and one thread that writes.
-///
-/// The thread commits when the queue is empty, or the sink's [`Cut`](super::Cut) is reached: so
-/// many tasks share a commit, and each learns when its pair is durable.
-///
-/// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
-/// use hedgerow::stream::{AsyncSink, Sink};
-///
-/// let sink = AsyncSink::new(Sink::new(&store, "words")?, 1_000)?;
-/// pollster::block_on(async {
-///     let first = sink.put(b"ash".to_vec(), b"tree".to_vec()).await;
-///     let second = sink.put(b"elm".to_vec(), b"tree".to_vec()).await;
-///     assert!(first.await? && second.await?);
-///     Ok::<_, hedgerow::Error>(())
-/// })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct AsyncSink {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    queue: Arc<Queue<Sent>>,
-    room: usize,
-    report: Arc<Mutex<SinkReport>>,
-}
-
-impl AsyncSink {
-    /// A sink of which the queue takes this number of pairs, at least one.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if no thread can be had.
-    pub fn new<T: Target + Send + 'static>(sink: Sink<T>, room: usize) -> Result<Self> {
-        let (queue, report) = (Queue::new(), Arc::default());
-        let (own, told) = (Arc::clone(&queue), Arc::clone(&report));
-        start("hedgerow-sink", move || write_all(sink, &own, &told))?;
-        Ok(Self { shared: Arc::new(Shared { queue, room: room.max(1), report }) })
-    }
-
-    /// Waits for room in the queue and puts a pair there; what it returns resolves when the pair is
-    /// committed. Dropping that changes nothing.
-    pub async fn put(&self, key: Vec<u8>, value: Vec<u8>) -> Ack {
-        let mut sent = Some((key, value));
-        poll_fn(|context| {
-            let Shared { queue, room, .. } = &*self.shared;
-            let mut state = queue.lock();
-            if state.items.len() >= *room && !state.is_dropped {
-                state.wakers.push(context.waker().clone());
-                return Poll::Pending;
-            }
-            let told = Arc::<Fate>::default();
-            let (key, value) = sent.take().unwrap_or_default();
-            let fate = Promise(Some(Arc::clone(&told)));
-            if state.is_dropped {
-                fate.settle(Err(Error::Rejected { key }));
-            } else {
-                state.items.push_back(Sent { key, value, fate });
-                queue.tell(state);
-            }
-            Poll::Ready(Ack(told))
-        })
-        .await
-    }
-
-    /// What is committed so far.
-    pub fn report(&self) -> SinkReport {
-        self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // What is in the queue is still written.
-        let mut state = self.queue.lock();
-        state.is_ended = true;
-        self.queue.tell(state);
-    }
-}
-
-/// Writes what comes, until no more can come, or the sink takes no more.
-fn write_all<T: Target>(mut sink: Sink<T>, queue: &Queue<Sent>, report: &Mutex<SinkReport>) {
-    let mut waiting: Vec<(Promise, bool)> = Vec::new();
-    let _end = End(queue);
-    loop {
-        let mut state = queue.lock();
-        if state.items.is_empty() && !waiting.is_empty() {
-            drop(state);
-            let committed = sink.commit();
-            settle(&mut sink, report, &mut waiting, committed);
-            state = queue.lock();
-        }
-        while state.items.is_empty() && !state.is_ended && !sink.is_over() {
-            state = queue.wait(state);
-        }
-        if sink.is_over() {
-            state.is_dropped = true;
-            let rest = std::mem::take(&mut state.items);
-            queue.tell(state);
-            for Sent { key, fate, .. } in rest {
-                fate.settle(Err(Error::Rejected { key }));
-            }
-            return;
-        }
-        let Some(Sent { key, value, fate }) = state.items.pop_front() else { return };
-        queue.tell(state);
-        let commits = sink.report().commits;
-        match sink.put(&key, &value) {
-            Ok(stored) => {
-                waiting.push((fate, stored));
-                if sink.report().commits > commits || sink.is_over() {
-                    let committed = sink.commit();
-                    settle(&mut sink, report, &mut waiting, committed);
-                }
-            }
-            Err(error) => {
-                fate.settle(Err(error));
-                let lost = Err(Error::CommitFailed { reason: "a pair before it failed".into() });
-                settle(&mut sink, report, &mut waiting, lost);
-            }
-        }
-    }
-}
-
-/// Dropped by a panic it ends the queue: nothing is taken from it any more.
-struct End<'q>(&'q Queue<Sent>);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut state = self.0.lock();
-            state.is_dropped = true;
-            let rest = std::mem::take(&mut state.items);
-            self.0.tell(state);
-            drop(rest);
-        }
-    }
-}
-
-/// Tells the tasks what became of their pairs.
-fn settle<T: Target>(
-    sink: &mut Sink<T>,
-    report: &Mutex<SinkReport>,
-    waiting: &mut Vec<(Promise, bool)>,
-    committed: Result<()>,
-) {
-    *report.lock().unwrap_or_else(PoisonError::into_inner) = sink.report().clone();
-    let reason = committed.err().map(|error| error.to_string());
-    for (fate, stored) in waiting.drain(..) {
-        fate.settle(match &reason {
-            None => Ok(stored),
-            Some(reason) => Err(Error::CommitFailed { reason: reason.clone() }),
-        });
     }
 }
 

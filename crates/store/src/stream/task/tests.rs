@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::lsm::{Db, Options};
-use crate::stream::{Run, RunPair, Scan, Sink, Snapshot, Source, Target, Values};
+use crate::stream::{AsyncSink, Run, RunPair, Scan, Sink, Snapshot, Source, Target, Values};
 use crate::tree::{Snapshot as _, Store, TableOptions};
 
 type Owned = (Vec<u8>, Vec<u8>);
@@ -177,4 +177,33 @@ fn a_parked_stream_keeps_nothing() {
         }
     }
     assert!(found == all);
+}
+
+/// The threads of a stream and of a sink hold the store no longer than those: who closes it can
+/// open it again, and a snapshot is given back.
+#[test]
+fn what_is_dropped_holds_nothing_of_its_store() {
+    let (folder, mut db) = db();
+    fill(&db, 3_000);
+    for n in 0..20_u8 {
+        let mut stream = Scan::new("t").stream(&db).unwrap();
+        assert!(pollster::block_on(stream.next_run()).unwrap().is_some());
+        drop(stream);
+        db.close().unwrap();
+        db = Db::open(folder.path().join("db")).unwrap();
+        let sink = AsyncSink::new(Sink::new(&db, "u").unwrap(), 4).unwrap();
+        let put = async { sink.put(vec![n], vec![]).await.await };
+        assert!(pollster::block_on(put).unwrap());
+        drop(sink);
+        db.close().unwrap();
+        db = Db::open(folder.path().join("db")).unwrap();
+    }
+    let (_folder, store) = store(4096);
+    fill(&store, 3_000);
+    for _ in 0..20 {
+        let mut stream = Scan::new("t").stream(&store).unwrap();
+        assert!(pollster::block_on(stream.next_run()).unwrap().is_some());
+        drop(stream);
+        assert!(store.readers().unwrap().is_empty());
+    }
 }
