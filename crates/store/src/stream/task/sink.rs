@@ -132,7 +132,10 @@ impl AsyncSink {
             let Shared { queue, room, .. } = &*self.shared;
             let mut state = queue.lock();
             if state.items.len() >= *room && !state.is_dropped {
-                state.wakers.push(context.waker().clone());
+                // It may be polled many times before there is room.
+                if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    state.wakers.push(context.waker().clone());
+                }
                 return Poll::Pending;
             }
             let told = Arc::<Fate>::default();

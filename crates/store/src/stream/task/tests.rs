@@ -1,5 +1,10 @@
 //! Asynchronous streams of both engines: what they give, how long it lives, and what it keeps.
 
+use std::future::Future as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
 use crate::lsm::{Db, Options};
@@ -206,4 +211,36 @@ fn what_is_dropped_holds_nothing_of_its_store() {
         drop(stream);
         assert!(store.readers().unwrap().is_empty());
     }
+}
+
+/// How often a task was woken.
+#[derive(Default)]
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_put_that_is_polled_again_and_again_is_woken_once() {
+    let (_folder, store) = store(4096);
+    fill(&store, 1);
+    let sink = AsyncSink::new(Sink::new(&store, "t").unwrap(), 1).unwrap();
+    // With the turn here the thread of the sink waits with the first pair; the second one fills the
+    // queue.
+    let turn = store.begin_write().unwrap();
+    let put = |n| sink.put(pair(n).0, pair(n).1);
+    let acks = [1, 2].map(|n| pollster::block_on(put(n)));
+    let woken = Arc::new(Woken::default());
+    let waker = Arc::clone(&woken).into();
+    let mut third = pin!(put(3));
+    for _ in 0..100 {
+        assert!(third.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(turn);
+    acks.into_iter().for_each(|ack| assert!(pollster::block_on(ack).unwrap()));
+    assert!(pollster::block_on(async { third.await.await }).unwrap());
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
 }
