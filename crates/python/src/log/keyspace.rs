@@ -22,7 +22,7 @@ use crate::columns::Columns;
 use crate::errors::{OrRaise, closed};
 use crate::html;
 use crate::long;
-use crate::table::{Codecs, KeyBounds, bounds, two};
+use crate::table::{Codecs, KeyBounds, bounds, instead, two};
 use crate::txn::name_to;
 use crate::view::{Batches, Kind};
 
@@ -459,10 +459,7 @@ impl Keyspace {
                 return Ok(value);
             }
         }
-        match default.is_empty() {
-            true => Err(PyKeyError::new_err(key.clone().unbind())),
-            false => default.get_item(0),
-        }
+        instead(key, default)
     }
 
     /// Removes all keys, whatever their number, at the cost of one write.

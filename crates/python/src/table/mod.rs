@@ -21,7 +21,7 @@ use hedgerow::tree::{self, Bytes, Order, Snapshot, WriteTxn};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyCapsule, PyDict, PyList, PySlice};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyTuple};
 
 use crate::errors::raise;
 use crate::long;
@@ -137,6 +137,17 @@ impl Table {
             false => Ok(()),
             true => raise(py, "TableError", "a table with duplicates takes add(key, value)"),
         }
+    }
+}
+
+/// What `pop` gives of a key that is absent: the default, or a ``KeyError`` if there is none.
+pub(crate) fn instead<'py>(
+    key: &Bound<'py, PyAny>,
+    default: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match default.is_empty() {
+        true => Err(PyKeyError::new_err(key.clone().unbind())),
+        false => default.get_item(0),
     }
 }
 
@@ -416,7 +427,7 @@ impl Table {
     fn pop<'py>(
         &self,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, pyo3::types::PyTuple>,
+        default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if default.len() > 1 {
             return Err(PyTypeError::new_err("pop takes a key and one default"));
@@ -436,10 +447,7 @@ impl Table {
                 return Ok(value);
             }
         }
-        match default.is_empty() {
-            true => Err(PyKeyError::new_err(key.clone().unbind())),
-            false => default.get_item(0),
-        }
+        instead(key, default)
     }
 
     /// Removes the last pair, or the first one, and gives it; ``KeyError`` if there is none.

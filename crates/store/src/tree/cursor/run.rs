@@ -36,7 +36,10 @@ impl<'t, const BACK: bool> Iterator for Passing<'t, BACK> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Passed<'t>> {
-        let (passed, next) = self.step_in(self.layout, self.next)?;
+        if self.left_in(self.layout) == 0 {
+            return None;
+        }
+        let (passed, next) = self.record_in(self.layout, self.next)?;
         self.next = next;
         Some(passed)
     }
@@ -90,15 +93,7 @@ impl<'t, const BACK: bool> Passing<'t, BACK> {
         bytes / step
     }
 
-    /// The entry after the one at `next`, and where that is.
-    #[inline(always)]
-    fn step_in(&self, layout: Layout, next: *const u8) -> Option<(Passed<'t>, *const u8)> {
-        let step = layout.step();
-        let is_there = if BACK { next.wrapping_sub(step) > self.end } else { next < self.end };
-        if is_there { self.record_in(layout, next) } else { None }
-    }
-
-    /// The same where there is one.
+    /// The entry after the one at `next`, where there is one, and where that is.
     #[inline(always)]
     fn record_in(&self, layout: Layout, next: *const u8) -> Option<(Passed<'t>, *const u8)> {
         let step = layout.step();
