@@ -116,10 +116,13 @@ impl Store {
             How::Create => builder.create(&path),
             How::Either => builder.open_or_create(&path),
         });
-        let store = opened.or_raise(py)?;
+        opened.map(Self::around).or_raise(py)
+    }
+
+    fn around(store: tree::Store) -> Self {
         let path = store.path().to_path_buf();
         let (inner, writing) = (Mutex::new(Some(store)), Arc::new(Mutex::new(None)));
-        Ok(Self { inner, path, writing, failures: Arc::default(), sql: Mutex::default() })
+        Self { inner, path, writing, failures: Arc::default(), sql: Mutex::default() }
     }
 
     /// The open store.
@@ -194,6 +197,15 @@ impl Store {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         Self::make(py, path, options, How::Create)
+    }
+
+    /// Makes a store that lies in memory and ends with the process, or when it is closed. ``copy``
+    /// writes it into a file.
+    #[staticmethod]
+    #[pyo3(signature = (**options))]
+    fn create_in_memory(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let builder = builder(options)?;
+        py.detach(|| builder.create_in_memory()).map(Self::around).or_raise(py)
     }
 
     /// Closes the store. Transactions, iterators and buffers that are still there keep what they

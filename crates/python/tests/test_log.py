@@ -11,6 +11,19 @@ import pytest
 import hedgerow
 
 
+def test_a_log_in_memory_is_backed_up(tmp_path: Path) -> None:
+    with hedgerow.Log.create_in_memory(memory_limit=8 << 20) as log:
+        assert str(log.path) == ":memory:" and not log.read_only
+        t = log.keyspace("t", int, str)
+        for n in range(20000):
+            t[n] = "x" * (n % 500)
+        assert len(t[499]) == 499 and t.get(20000) is None
+        assert log.check() == []
+        log.backup(tmp_path / "log")
+    with hedgerow.Log(tmp_path / "log") as log:
+        assert len(log.keyspace("t", int, str)[19999]) == 19999 % 500
+
+
 def test_a_log_is_read_by_many(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with pytest.raises(hedgerow.MissingError):

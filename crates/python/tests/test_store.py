@@ -46,6 +46,25 @@ def test_a_store_is_opened_made_and_closed(tmp_path: Path) -> None:
     assert damaged.value.path == str(tmp_path / "text")
 
 
+def test_a_store_in_memory_is_copied_into_a_file(tmp_path: Path) -> None:
+    with Store.create_in_memory(max_size=16 << 20) as store, Store.create_in_memory() as other:
+        with store.write() as txn:
+            txn.table("t", int, str).update((n, str(n)) for n in range(10000))
+        assert "t" not in other.read()
+        assert str(store.path) == ":memory:" and not Path(":memory:").exists()
+        with store.read() as txn:
+            assert txn.table("t", int, str)[77] == "77"
+        assert len(list(store.scan("t", int, str))) == 10000
+        with pytest.raises(ValueError, match="copy"):
+            store.sql("select 1")
+        with pytest.raises(hedgerow.FullError):
+            with store.write() as txn:
+                txn.table("t", int, str)[-1] = "x" * (20 << 20)
+        store.copy(tmp_path / "store")
+    with Store.open(tmp_path / "store") as store, store.read() as txn:
+        assert len(txn.table("t", int, str)) == 10000
+
+
 def test_damage_names_the_page(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with Store(path) as store, store.write() as txn:

@@ -51,6 +51,15 @@ class Store:
         file_mode: int | None = None,
         map: bool | None = None,
     ) -> Store: ...
+    @staticmethod
+    def create_in_memory(
+        *,
+        durability: Durability | None = None,
+        page_size: int | None = None,
+        max_size: int | None = None,
+        write_budget: int | None = None,
+        map: bool | None = None,
+    ) -> Store: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -512,6 +521,10 @@ class Log:
         memory_limit: int | None = None,
         system_cache: bool = False,
     ) -> Self: ...
+    @staticmethod
+    def create_in_memory(
+        *, durability: Durability | None = None, memory_limit: int | None = None
+    ) -> Log: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(

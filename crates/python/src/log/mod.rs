@@ -168,7 +168,25 @@ pub(crate) struct Log {
     path: PathBuf,
 }
 
+/// The options that Python gives.
+fn options(durability: Option<&str>, memory_limit: Option<Bound<'_, PyAny>>) -> PyResult<Options> {
+    let mut options = Options::new();
+    if let Some(durability) = durability {
+        options = options.durability(durability_of(durability)?);
+    }
+    if let Some(bytes) = memory_limit {
+        options = options.memory_limit(bytes.extract().of_option("memory_limit", &bytes)?);
+    }
+    Ok(options)
+}
+
 impl Log {
+    fn around(engine: Engine, path: PathBuf) -> Self {
+        let born = Born::now();
+        let held = Mutex::new(Some(Arc::new(Held { engine: Some(engine), born })));
+        Self { slot: Arc::new(Slot { held, born }), path }
+    }
+
     /// Where the open store is.
     pub(crate) fn slot(&self) -> &Arc<Slot> {
         &self.slot
@@ -237,21 +255,26 @@ impl Log {
         memory_limit: Option<Bound<'_, PyAny>>,
         system_cache: bool,
     ) -> PyResult<Self> {
-        let mut options = Options::new().create(create).system_cache(system_cache);
-        if let Some(durability) = durability {
-            options = options.durability(durability_of(durability)?);
-        }
-        if let Some(bytes) = memory_limit {
-            options = options.memory_limit(bytes.extract().of_option("memory_limit", &bytes)?);
-        }
+        let options = options(durability, memory_limit)?.create(create).system_cache(system_cache);
         let open = || match read_only {
             true => options.open_read_only(&path).map(|reader| Engine::Reader(Arc::new(reader))),
             false => options.open(&path).map(Engine::Writer),
         };
-        let engine = Some(py.detach(open).or_raise(py)?);
-        let born = Born::now();
-        let held = Mutex::new(Some(Arc::new(Held { engine, born })));
-        Ok(Self { slot: Arc::new(Slot { held, born }), path })
+        Ok(Self::around(py.detach(open).or_raise(py)?, path))
+    }
+
+    /// Makes a store that lies in memory and ends with the process, or when it is closed.
+    /// ``backup`` writes it into a directory.
+    #[staticmethod]
+    #[pyo3(signature = (*, durability=None, memory_limit=None))]
+    fn create_in_memory(
+        py: Python<'_>,
+        durability: Option<&str>,
+        memory_limit: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let options = options(durability, memory_limit)?;
+        let db = py.detach(|| options.create_in_memory()).or_raise(py)?;
+        Ok(Self::around(Engine::Writer(db), PathBuf::from(":memory:")))
     }
 
     /// Closes the store. What waits for it in other threads ends with ``ClosedError``. Snapshots,

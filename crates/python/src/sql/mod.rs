@@ -76,6 +76,11 @@ impl Sql {
         writing: Writing,
         timeout: f64,
     ) -> PyResult<Self> {
+        if store.is_in_memory() {
+            let reason =
+                "SQL needs a store in a file: copy this one with copy(path), and open that";
+            return Err(PyValueError::new_err(reason));
+        }
         let access = match store.is_read_only() {
             true => OpenFlags::SQLITE_OPEN_READ_ONLY,
             false => OpenFlags::SQLITE_OPEN_READ_WRITE,

@@ -142,7 +142,7 @@ impl Target {
     /// # Errors
     /// [`Error::Locked`] if a store in it is open, [`Error::NotAStore`] if other files are in it.
     pub(crate) fn take(source: &Directory, path: &Path) -> Result<Self> {
-        let directory = Arc::new(source.beside(path));
+        let directory = Arc::new(source.for_copy(path));
         let system = &directory.system;
         match system.create_directory(path, directory.own_mode()) {
             Ok(()) => system.sync_directory(path).map_err(|e| Error::io("flush", path, e))?,

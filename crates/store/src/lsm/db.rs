@@ -86,6 +86,24 @@ impl Db {
         Options::new().create_new(path)
     }
 
+    /// Makes a store that lies in memory, with the default options: for tests, and for what nobody
+    /// needs after the program has ended. See [`Options::create_in_memory`].
+    ///
+    /// ```
+    /// use hedgerow::lsm::{Db, Readable};
+    /// let db = Db::create_in_memory()?;
+    /// let people = db.keyspace("people", Default::default())?;
+    /// db.put(&people, b"1", b"Ada")?;
+    /// assert_eq!(db.get(&people, b"1")?.as_deref(), Some(&b"Ada"[..]));
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) if the system refuses.
+    pub fn create_in_memory() -> Result<Self> {
+        Options::new().create_in_memory()
+    }
+
     /// Opens the store in a directory, with the default options.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! The table lies in memory that any of them may change at any time, and each may die at any
 //! instruction. Nothing in it is trusted for bounds: damaged contents give wrong answers, never a
 //! wild access or an endless loop. A [`Backing`] provides the memory and knows which processes are
-//! alive: the lock file ([`open`]), private memory (of a guest), or the simulated disk.
+//! alive: the lock file ([`open`]), private memory (of a guest, or of a store in memory), or the
+//! simulated disk.
 //!
 //! ```text
 //!      0  Header      magic, version, layout, slots used so far     64 bytes
@@ -53,7 +54,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub(super) use file::{discard, open};
+pub(super) use file::{discard, open, open_alone};
 use memory::{Fixed, Memory, NOTHING, PROCESSES, Process, Reader, SLOTS_MAX};
 use process::{Care, Identity};
 

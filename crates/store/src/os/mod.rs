@@ -22,7 +22,11 @@ pub(crate) use map::{lend, prefer_large_pages};
 pub(crate) use mapped::{Bytes, Mapped};
 pub(crate) use memory::{memory, open_files_max};
 pub use system::{Open, Rights, System};
+pub(crate) use unix::MemorySystem;
 pub use unix::RealSystem;
+
+/// The name of a store that lies in memory, in what is told of it.
+pub(crate) const IN_MEMORY: &str = ":memory:";
 
 /// Whether a file cannot be opened because too many are.
 pub(crate) fn is_one_too_many(error: &std::io::Error) -> bool {

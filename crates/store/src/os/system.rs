@@ -58,6 +58,10 @@ pub trait System: Send + Sync {
     fn flushes_in_background(&self) -> bool {
         true
     }
+    /// Whether files here end with the process, so that copies of a store go to the real system.
+    fn is_memory(&self) -> bool {
+        false
+    }
     /// Random bits.
     fn random(&self) -> u64 {
         random()

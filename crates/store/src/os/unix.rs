@@ -20,11 +20,13 @@ pub(super) mod bytes;
 pub(super) mod calls;
 pub(super) mod evidence;
 mod file;
+mod in_memory;
 #[cfg(test)]
 mod tests;
 
 use calls::{again, open_regular};
 use file::RealFile;
+pub(crate) use in_memory::MemorySystem;
 
 /// The system's own files, maps and locks.
 #[derive(Clone, Copy, Debug, Default)]

@@ -154,6 +154,7 @@ struct Target {
 
 impl Target {
     fn create(options: &Builder, path: &Path, source: &PageFile) -> Result<Self> {
+        let options = &options.for_copies();
         let paths = options.paths(path);
         options.check_place(&paths)?;
         let system = options.system_in_use();

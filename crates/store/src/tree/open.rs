@@ -20,7 +20,9 @@ use super::{Builder, Store};
 use crate::Durability;
 use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::observe::{Done, Work, tell, within};
-use crate::os::{Access, DataFile, Open, RealSystem, Rights, SharedLock, System};
+use crate::os::{
+    Access, DataFile, IN_MEMORY, MemorySystem, Open, RealSystem, Rights, SharedLock, System,
+};
 use crate::sync::locked;
 use crate::{Error, Result};
 
@@ -87,6 +89,36 @@ impl Builder {
         let create = || within(Work::TREE_OPEN, &paths.data, || self.create_files(&paths));
         let opened = open_once(&paths.data, self, welcome, create);
         opened.map(Store::new)
+    }
+
+    /// Creates a store that lies in memory and ends with the process, or when its last handle is
+    /// dropped. Nobody else can open it. It is as every other store apart from that: several
+    /// threads read while one writes, and it can be copied into a file
+    /// ([`Store::copy_to`]). On Linux its memory is a file without a name, which counts as memory
+    /// of this process only as far as it was touched; elsewhere it is a temporary file whose name
+    /// is removed at once. There is no redo log, since nothing has to be flushed.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// use hedgerow::tree::{Snapshot, Store, TableOptions};
+    /// let store = Store::builder().max_size(64 << 20).create_in_memory()?;
+    /// store.write(|txn| {
+    ///     let table = txn.create_table("t", &TableOptions::new())?;
+    ///     txn.put(table, b"key", b"value")
+    /// })?;
+    /// let kept = folder.path().join("kept");
+    /// store.copy_to(&kept, Default::default(), &mut |_, _| {})?;
+    /// let txn = Store::open(&kept)?.begin_read()?;
+    /// assert_eq!(txn.get(txn.table("t")?, b"key")?.unwrap(), b"value"[..]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`] as for [`Builder::create`], [`Error::Io`] if the system refuses.
+    pub fn create_in_memory(&self) -> Result<Store> {
+        let options = self.clone().log_size(0).system(Arc::new(MemorySystem::default()));
+        options.create(IN_MEMORY)
     }
 
     /// Whether a store can be made with these options.
@@ -203,6 +235,17 @@ impl Builder {
             Some(handle) => Arc::clone(&handle.0),
             None => Arc::new(RealSystem),
         }
+    }
+
+    /// Whether the store lies in memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.system.as_ref().is_some_and(|handle| handle.0.is_memory())
+    }
+
+    /// These options for a copy of the store, which lies in a file.
+    pub(crate) fn for_copies(&self) -> Self {
+        let system = self.system.clone().filter(|_| !self.is_in_memory());
+        Self { system, ..self.clone() }
     }
 
     /// Opens the lock file. If it has to be made, those may open it who may open the data file, if

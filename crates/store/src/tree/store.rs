@@ -132,6 +132,28 @@ impl Store {
         Builder::new().create(path)
     }
 
+    /// Creates a store that lies in memory, with the default options: for tests, and for what
+    /// nobody needs after the program has ended. See [`Builder::create_in_memory`].
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// use hedgerow::tree::{Snapshot, Store, TableOptions};
+    /// let store = Store::create_in_memory()?;
+    /// store.write(|txn| {
+    ///     let table = txn.create_table("t", &TableOptions::new())?;
+    ///     txn.put(table, b"key", b"value")
+    /// })?;
+    /// let txn = store.begin_read()?;
+    /// assert_eq!(txn.get(txn.table("t")?, b"key")?.unwrap(), b"value"[..]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses.
+    pub fn create_in_memory() -> Result<Store> {
+        Builder::new().create_in_memory()
+    }
+
     /// Opens a store that exists.
     ///
     /// # Errors
@@ -310,9 +332,14 @@ impl Store {
         self.inner.id()
     }
 
-    /// The data file.
+    /// The data file; `:memory:`, which no file has to have, of a store that lies in memory.
     pub fn path(&self) -> &Path {
         &self.inner.paths.data
+    }
+
+    /// Whether the store lies in memory ([`Store::create_in_memory`]), and not in a file.
+    pub fn is_in_memory(&self) -> bool {
+        self.inner.options.is_in_memory()
     }
 
     /// The page size in bytes.

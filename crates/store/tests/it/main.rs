@@ -21,6 +21,7 @@ mod files;
 mod follow;
 mod golden;
 mod identify;
+mod in_memory;
 mod large;
 mod lsm;
 mod lsm_cache;

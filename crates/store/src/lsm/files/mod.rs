@@ -17,7 +17,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::log::held::Held;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
-use crate::os::{DataFile, Mapped, Open, System, Token, is_one_too_many, open_files_max};
+use crate::os::{
+    DataFile, Mapped, Open, RealSystem, System, Token, is_one_too_many, open_files_max,
+};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 use cached::{Blocks, ReadCounts};
@@ -124,9 +126,13 @@ impl Directory {
         self.system.random()
     }
 
-    /// Another directory on the same system, of which little will be read.
-    pub(crate) fn beside(&self, path: &Path) -> Self {
-        Self::new(Arc::clone(&self.system), path.to_path_buf(), self.mode, Budget::new(1 << 20, 0))
+    /// A directory for a copy of the store, of which little will be read.
+    pub(crate) fn for_copy(&self, path: &Path) -> Self {
+        let system = match self.system.is_memory() {
+            true => Arc::new(RealSystem),
+            false => Arc::clone(&self.system),
+        };
+        Self::new(system, path.to_path_buf(), self.mode, Budget::new(1 << 20, 0))
     }
 
     /// A directory of that system.

@@ -49,7 +49,7 @@ use super::options::Options;
 use super::read::view::{Current, Spare};
 use crate::canary::{Bug, is_planted};
 use crate::observe::{Done, Work, tell, within};
-use crate::os::{DataFile, Open, RealSystem, System};
+use crate::os::{DataFile, IN_MEMORY, MemorySystem, Open, RealSystem, System};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
@@ -93,6 +93,21 @@ impl Options {
     /// [`Error::Path`] if there is a store already; else as [`Options::open`].
     pub fn create_new(&self, path: impl AsRef<Path>) -> Result<Db> {
         self.clone().create(true).open_at(path.as_ref(), true)
+    }
+
+    /// Makes a store that lies in memory and ends with the process, or when its last handle is
+    /// dropped. Nobody else can open it. It is as every other store apart from that; a backup or a
+    /// checkpoint of it lies in a directory and can be opened later. Its files count towards the
+    /// memory of this process, besides [`Options::memory_limit`]; see
+    /// [`create_in_memory`](crate::tree::Builder::create_in_memory) of the other engine for what
+    /// they are.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses.
+    pub fn create_in_memory(&self) -> Result<Db> {
+        // What is in memory needs no second place there.
+        let options = self.clone().system_cache(true).system(Arc::new(MemorySystem::default()));
+        options.create_new(IN_MEMORY)
     }
 
     fn open_at(&self, path: &Path, is_new: bool) -> Result<Db> {

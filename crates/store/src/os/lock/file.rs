@@ -140,6 +140,15 @@ pub(super) fn guest(path: &Path) -> io::Result<SharedLock> {
                        the right to write the file, or read a copy of the store";
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     }
+    alone(guard)
+}
+
+/// Joins with a table in private memory where nobody else can have the store.
+pub(in super::super) fn open_alone() -> io::Result<SharedLock> {
+    alone(None)
+}
+
+fn alone(guard: Option<OwnedFd>) -> io::Result<SharedLock> {
     let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
     let alone = Alone { memory: memory.clone(), slots, token: Token::of_this(), _guard: guard };
     SharedLock::join(memory, Box::new(alone))
