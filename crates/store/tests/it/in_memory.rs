@@ -111,7 +111,8 @@ fn an_lsm_store_in_memory_merges_its_tables_and_can_be_backed_up() {
             model.insert(key, value);
         }
     }
-    assert!(nameless_files() > 3, "there are tables and a log");
+    let is_counted = cfg!(target_os = "linux");
+    assert!(nameless_files() > 3 || !is_counted, "there are tables and a log");
     db.compact().unwrap();
     let (backup, checkpoint) = (folder.path().join("backup"), folder.path().join("checkpoint"));
     db.backup(&backup, &mut |_, _| {}).unwrap();
