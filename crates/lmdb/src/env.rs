@@ -70,8 +70,6 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) interrupt: Interrupt,
     pub(crate) readers: Arc<Readers>,
-    /// For callers that ask for a descriptor.
-    file: OnceLock<File>,
     /// In a child process: the same file, opened anew after the fork.
     in_child: OnceLock<Box<Opened>>,
 }
@@ -79,8 +77,7 @@ pub(crate) struct Opened {
 impl Opened {
     fn new(store: Store) -> Self {
         let interrupt = store.interrupt();
-        let (file, in_child) = (OnceLock::new(), OnceLock::new());
-        Self { store, interrupt, readers: Arc::default(), file, in_child }
+        Self { store, interrupt, readers: Arc::default(), in_child: OnceLock::new() }
     }
 
     /// The newest opening: that of this process, or until there is one, its parent's.
@@ -399,20 +396,12 @@ impl Env {
         self.paths.get().map_or(std::ptr::null(), |(given, _)| given.as_ptr())
     }
 
-    /// A descriptor of the data file, for reading and writing unless the environment is read-only;
-    /// -1 before it is open, as in LMDB. It stays open as long as the environment: programs lock it
-    /// with locks that belong to the process, which closing any descriptor of the file would drop.
-    pub(crate) fn descriptor(&self) -> Answer<i32> {
-        let (Some(opened), Some((_, data))) = (self.open.get(), self.paths.get()) else {
-            return Ok(-1);
-        };
-        if let Some(file) = opened.file.get() {
-            return Ok(file.as_raw_fd());
-        }
-        let writes = self.flags() & MDB_RDONLY == 0;
-        let file = File::options().read(true).write(writes).open(data);
-        let file = file.map_err(|e| code_of_io(&e))?;
-        Ok(opened.file.get_or_init(|| file).as_raw_fd())
+    /// The descriptor of the data file that is open, whatever is at its path by now; -1 before it
+    /// is open, as in LMDB. It stays open as long as the environment: programs lock it with locks
+    /// that belong to the process, which closing any descriptor of the file would drop.
+    pub(crate) fn descriptor(&self) -> i32 {
+        let descriptor = || self.open.get()?.newest().store.descriptor();
+        descriptor().map_or(-1, |file| file.as_raw_fd())
     }
 
     pub(crate) fn user_context(&self) -> &AtomicPtr<c_void> {

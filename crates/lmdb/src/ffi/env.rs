@@ -175,7 +175,7 @@ unsafe extern "C" fn mdb_env_get_path(env: *const Env, path: *mut *const c_char)
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_get_fd(env: *const Env, fd: *mut c_int) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe { on_env(env, |env| tell(fd, || env.descriptor())) }
+    unsafe { on_env(env, |env| tell(fd, || Ok(env.descriptor()))) }
 }
 
 #[unsafe(no_mangle)]

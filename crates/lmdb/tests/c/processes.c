@@ -164,7 +164,9 @@ static void folders_that_are_left(void)
 	if (!child) {
 		MDB_env *envs[] = { open_env("left", 0, 0), open_env("removed", 0, 0) };
 		HOLDS(!unlink("removed/data.mdb") && !unlink("removed/lock.mdb") && !rmdir("removed"));
-		HOLDS(chdir("/") == 0);
+		HOLDS(!mkdir("removed", 0755));
+		int elsewhere = open("removed/data.mdb", O_CREAT | O_RDWR, 0644);
+		HOLDS(elsewhere >= 0 && chdir("/") == 0);
 		for (size_t i = 0; i < 2 * LENGTH(envs); i++) {
 			MDB_env *env = envs[i % LENGTH(envs)];
 			MDB_txn *txn = begin(env, 0);
@@ -173,6 +175,12 @@ static void folders_that_are_left(void)
 			OK(mdb_txn_commit(txn));
 			OK(mdb_env_sync(env, 1));
 			HOLDS(entries(env, dbi) == i / 2 + 1);
+			/* The descriptor is that of the file that is open, also where another one is at its path. */
+			struct stat own, other;
+			int fd;
+			OK(mdb_env_get_fd(env, &fd));
+			HOLDS(!fstat(fd, &own) && own.st_nlink == (i % 2 ? 0 : 1));
+			HOLDS(!fstat(elsewhere, &other) && own.st_ino != other.st_ino);
 		}
 		_exit(0);
 	}

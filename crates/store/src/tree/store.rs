@@ -2,6 +2,7 @@
 //! transactions share stands in `inner`, opening and creating in `open`, committing in `commit` and
 //! `group`.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -340,6 +341,12 @@ impl Store {
     /// Whether the store lies in memory ([`Store::create_in_memory`]), and not in a file.
     pub fn is_in_memory(&self) -> bool {
         self.inner.options.is_in_memory()
+    }
+
+    /// The data file as the system knows it, open as long as the store, for programs that lock it
+    /// or ask whether it is still the one at its path; `None` on a simulated disk.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.pages.file.descriptor()
     }
 
     /// The page size in bytes.
