@@ -519,8 +519,9 @@ fn open_store(data: &Path, flags: u32, mode: u32) -> Result<Store> {
         return builder.open_or_create(data);
     }
     match builder.clone().read_only(true).open(data) {
-        // This process writes it through another environment: that store serves both.
-        Err(Error::Locked { .. }) => builder.open(data),
+        // If this process writes it through another environment, that store serves both; if other
+        // processes do, this one may not be able to read beside them.
+        Err(locked @ Error::Locked { .. }) => builder.open(data).map_err(|_| locked),
         other => other,
     }
 }

@@ -486,6 +486,32 @@ static void no_lock(void)
 	HOLDS(chmod("turns 400000", 0755) == 0);
 }
 
+/* One that may not write the lock file is told that a writing process has the store open. */
+static void no_rights(void)
+{
+	if (getuid() != 0)
+		return;
+	MDB_env *env = open_env(folder("rights"), 0, 0), *guest;
+	MDB_txn *txn = begin(env, 0);
+	put(txn, open_dbi(txn, NULL, 0), "key", "value");
+	OK(mdb_txn_commit(txn));
+	HOLDS(chmod("rights", 0755) == 0 && chmod("rights/data.mdb", 0644) == 0);
+	HOLDS(chmod("rights/lock.mdb", 0644) == 0);
+	pid_t child = fork();
+	if (!child) {
+		HOLDS(setgid(65534) == 0 && setuid(65534) == 0);
+		for (int i = 0; i < 2; i++) {
+			OK(mdb_env_create(&guest));
+			GIVES(EBUSY, mdb_env_open(guest, "rights", MDB_RDONLY | (i ? MDB_NOLOCK : 0), 0));
+			HOLDS(strstr(mdb_last_error(), "has the store open") != NULL);
+			mdb_env_close(guest);
+		}
+		_exit(0);
+	}
+	ends_well(child);
+	mdb_env_close(env);
+}
+
 int main(void)
 {
 	/* A lock that is never given back ends the test. */
@@ -503,6 +529,7 @@ int main(void)
 	threads(0);
 	threads(MDB_NOTLS);
 	no_lock();
+	no_rights();
 	puts("processes hold");
 	return 0;
 }
