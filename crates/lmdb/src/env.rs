@@ -197,6 +197,9 @@ impl Env {
         self.flags.store(flags, Ordering::Relaxed);
         let given = Path::new(OsStr::from_bytes(path.to_bytes()));
         let data = data_file(given, flags)?;
+        if data.is_dir() {
+            return Err(libc::EISDIR);
+        }
         let store = open_store(&data, flags, mode).map_err(|e| code_of(&e))?;
         // A program that goes to the background leaves its folder, too.
         let absolute = std::fs::canonicalize(&data).unwrap_or(data);

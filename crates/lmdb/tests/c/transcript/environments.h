@@ -100,6 +100,9 @@ static void environment_opening(void)
 	CALL(open_at(at("file"), MDB_NOSUBDIR | MDB_RDONLY));
 	CALL(open_at(at("file"), 0));
 	CALL(open_at(at("open"), MDB_NOSUBDIR));
+	mkdir(at("folders"), 0755);
+	mkdir(at("folders/data.mdb"), 0755);
+	CALL(open_at(at("folders"), 0));
 	FACT(access(at("open/data.mdb"), F_OK));
 	FACT(access(at("open/lock.mdb"), F_OK));
 	FACT(access(at("file"), F_OK));
