@@ -348,10 +348,8 @@ impl Place {
         if self.is_at_end() {
             return self.last(txn);
         }
-        if self.state & PAST_VALUES != 0 && op != op::PREV_NODUP {
-            return self.go(|cursor| cursor.current(txn));
-        }
-        if self.is_on_no_value() && op != op::PREV_NODUP {
+        // Others may have put values behind those that were left.
+        if self.state & (PAST_VALUES | NO_VALUE) != 0 && op != op::PREV_NODUP {
             return self.go(|cursor| cursor.last_value(txn));
         }
         self.go(|cursor| match op {

@@ -159,6 +159,11 @@ static void duplicate_deletes(void)
 	CALL(mdb_cursor_del(cur, MDB_NODUPDATA));
 	STEP(cur, MDB_GET_CURRENT);
 	NUMBER(mdb_stat(txn, dbi, &stat), stat.ms_entries);
+	SEEK2(cur, S("m"), S("h"), MDB_GET_BOTH);
+	CALL(mdb_cursor_del(cur, 0));
+	CALL(mdb_put(txn, dbi, S("m"), S("i"), 0));
+	STEP(cur, MDB_PREV);
+	STEP(cur, MDB_PREV_DUP);
 	CALL(mdb_del(txn, dbi, S("m"), NULL));
 	NUMBER(mdb_stat(txn, dbi, &stat), stat.ms_entries);
 	walk(txn, dbi);
