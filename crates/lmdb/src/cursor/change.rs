@@ -1,9 +1,11 @@
 //! Putting and deleting where a cursor stands, and where it stands then.
 
+use hedgerow::Error;
+
 use super::Cursor;
 use crate::abi::*;
 use crate::code::Answer;
-use crate::data::Put;
+use crate::data::{Put, is_led};
 use crate::handles::View;
 use crate::place::Place;
 use crate::txn::{Body, Txn};
@@ -32,6 +34,35 @@ impl Txn {
             return Some(stands.and(done));
         }
         Some(done)
+    }
+
+    /// Puts a value after all others of the database, and stands on it: then its place is not
+    /// looked for. False, and nothing done, if it does not belong there, and for all that
+    /// [`Txn::cursor_put`] has to see to. Neither key nor value stands where this writes.
+    pub(crate) fn cursor_append_value(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        key: &[u8],
+        data: &Val,
+    ) -> Answer<bool> {
+        let (Some((table, stored)), Body::Write(_)) = (self.ready(dbi), &self.body) else {
+            return Ok(false);
+        };
+        let sizes = 1..=KEY_MAX;
+        let is_usual = stored & MDB_DUPSORT != 0 && !is_led(stored, data.size);
+        if !is_usual || !sizes.contains(&data.size) || !sizes.contains(&key.len()) {
+            return Ok(false);
+        }
+        self.arena.renew();
+        let Body::Write(txn) = &mut self.body else { return Ok(false) };
+        let value = crate::ffi::bytes_of(data);
+        let done = txn.append(table, key, value);
+        match done.and_then(|()| place.stand(txn, Some(table), key, value)) {
+            Ok(()) => Ok(true),
+            Err(Error::NotLast) => Ok(false),
+            Err(error) => Err(self.fail_by(error)),
+        }
     }
 
     /// A call of `mdb_cursor_put`. `data` gets the existing value, or the room that was made.

@@ -62,9 +62,13 @@ unsafe fn put_multiple(
     let all = Val { size: first.size.saturating_mul(count), ..*first };
     let copy = if txn.arena.has_given() { bytes_of(&all).to_vec() } else { Vec::new() };
     let from = if copy.is_empty() { first.data } else { copy.as_ptr().cast_mut().cast() };
+    let mut appends = flags & !MDB_APPENDDUP == 0;
     for done in 0..count {
         let mut one = Val { data: from.wrapping_byte_add(done * first.size), ..*first };
-        txn.cursor_put(this.dbi, this.place(), &key, &mut one, flags)?;
+        appends = appends && txn.cursor_append_value(this.dbi, this.place(), &key, &one)?;
+        if !appends {
+            txn.cursor_put(this.dbi, this.place(), &key, &mut one, flags)?;
+        }
         counter.size = done + 1;
         if done + 1 < count {
             first.data = first.data.wrapping_byte_add(first.size);

@@ -329,6 +329,20 @@ static size_t append_values(struct side *side)
 	return ENTRIES;
 }
 
+/* All values of a key in one call, a value being a call. */
+static size_t multiple(struct side *side)
+{
+	static uint64_t values[ENTRIES];
+	MDB_cursor *cursor;
+	MDB_val key = *VAL(value), several[2] = { { sizeof *values, values }, { ENTRIES, NULL } };
+	for (uint64_t i = 0; i < ENTRIES; i++)
+		values[i] = i;
+	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
+	MUST(side, side->cursor_put(cursor, &key, several, MDB_MULTIPLE));
+	must_be(side, "number of values put", several[1].mv_size, ENTRIES);
+	return ENTRIES;
+}
+
 static size_t del(struct side *side)
 {
 	for (uint64_t i = 0; i < ENTRIES; i++) {
@@ -398,6 +412,8 @@ static const struct work {
 	{ "put, same key", 100, put_same, fill_plain, 0, 0 },
 	{ "cursor_put APPEND", 106, append, nothing, 0, 0 },
 	{ "cursor_put APPENDDUP", 132, append_values, nothing, MDB_DUPSORT, 0 },
+	{ "cursor_put MULTIPLE, a value", 170, multiple, nothing,
+		MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP, 0 },
 	{ "del", 90, del, fill_plain, 0, 0 },
 	{ "del, one of many values", 90, del_values, fill_fixed, MDB_DUPSORT, 0 },
 	{ "del, one of many integers", 190, del_values, fill_fixed,
@@ -407,7 +423,7 @@ static const struct work {
 static int writes(const struct work *work)
 {
 	return work->work == put_new || work->work == append || work->work == append_values
-		|| work->work == del || work->work == del_values;
+		|| work->work == multiple || work->work == del || work->work == del_values;
 }
 
 /* Makes the store that the work is done on. */
