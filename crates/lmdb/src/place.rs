@@ -525,7 +525,7 @@ impl Place {
         }
         let Some(cursor) = &mut self.cursor else { return Err(NOTHING) };
         or_nothing(cursor.current(txn))?;
-        match whole_key || !dups {
+        match whole_key && dups {
             true => cursor.delete_key(txn)?,
             false => cursor.delete(txn)?,
         };
@@ -561,13 +561,13 @@ impl Place {
             return Ok(());
         }
         let key = cursor.last_key().to_vec();
-        let mut before = cursor.clone();
         let behind = cursor.current(txn)?;
         if behind.as_ref().is_some_and(|entry| entry.key == key) {
             self.state = SET | VALUE_GONE;
             return Ok(());
         }
         let at_end = behind.is_none();
+        let mut before = cursor.clone();
         let previous = before.prev(txn)?;
         if previous.as_ref().is_some_and(|entry| entry.key == key) {
             self.state = SET | PAST_VALUES;

@@ -19,7 +19,7 @@
 #define FUNCTIONS(X) \
 	X(env_create) X(env_open) X(env_close) X(env_set_mapsize) X(txn_begin) X(txn_commit) \
 	X(txn_abort) X(txn_reset) X(txn_renew) X(dbi_open) X(get) X(put) X(del) X(cursor_open) \
-	X(cursor_close) X(cursor_get) X(cursor_put) X(stat)
+	X(cursor_close) X(cursor_get) X(cursor_put) X(cursor_del) X(stat)
 
 /* A library and what is open in it. */
 struct side {

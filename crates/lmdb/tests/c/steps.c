@@ -363,6 +363,28 @@ static size_t del_values(struct side *side)
 	return FIXED_KEYS * FIXED_VALUES / 2;
 }
 
+/* Deletes where a cursor stands, and goes on from there, from the first entry to the last. */
+static size_t delete_along(struct side *side, unsigned flags)
+{
+	MDB_cursor *cursor;
+	MDB_val key, data;
+	size_t count = 0;
+	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
+	for (; !side->cursor_get(cursor, &key, &data, MDB_NEXT); count++)
+		MUST(side, side->cursor_del(cursor, flags));
+	return count;
+}
+
+static size_t cursor_del(struct side *side)
+{
+	return delete_along(side, 0);
+}
+
+static size_t cursor_del_keys(struct side *side)
+{
+	return delete_along(side, MDB_NODUPDATA);
+}
+
 /* ---- what is measured ---- */
 
 static void nothing(struct side *side)
@@ -418,12 +440,18 @@ static const struct work {
 	{ "del, one of many values", 90, del_values, fill_fixed, MDB_DUPSORT, 0 },
 	{ "del, one of many integers", 190, del_values, fill_fixed,
 		MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP, 0 },
+	{ "cursor_del, NEXT", 160, cursor_del, fill_plain, 0, 0 },
+	{ "cursor_del, NEXT, values", 320, cursor_del, fill_values, MDB_DUPSORT, 0 },
+	{ "cursor_del, NEXT, integers", 310, cursor_del, fill_fixed,
+		MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP, 0 },
+	{ "cursor_del NODUPDATA, NEXT", 820, cursor_del_keys, fill_values, MDB_DUPSORT, 0 },
 };
 
 static int writes(const struct work *work)
 {
 	return work->work == put_new || work->work == append || work->work == append_values
-		|| work->work == multiple || work->work == del || work->work == del_values;
+		|| work->work == multiple || work->work == del || work->work == del_values || work->work == cursor_del
+		|| work->work == cursor_del_keys;
 }
 
 /* Makes the store that the work is done on. */

@@ -34,8 +34,8 @@ enum State {
     /// The cursor stands where its entry was before it was deleted, between the neighbours. If the
     /// entry comes back the cursor is on it again.
     Gap,
-    /// As in a gap; while the table does not change, the entry at the cursor's slot, or the first
-    /// one after its leaf, is the next one.
+    /// As in a gap; while the table does not change, the pair at the cursor's slot and value, or
+    /// the first one after its leaf, is the next one.
     Before,
 }
 
@@ -481,6 +481,7 @@ impl Cursor {
                 self.set_value(self.value - 1);
                 self.give(txn)
             }
+            State::Before if self.value > 0 => self.step_to_value(txn, self.value - 1),
             State::On | State::Before => self.step_key(txn, false),
         }
     }
@@ -489,8 +490,7 @@ impl Cursor {
     fn step_out<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
         let page = self.page();
         if self.slot < page.len() {
-            self.stand(txn, page, self.slot, false);
-            return self.give(txn);
+            return self.step_to_value(txn, self.value);
         }
         let Some(page) = self.path.next_leaf(txn.pages())? else { return Ok(None) };
         self.stand(txn, page, 0, false);

@@ -54,6 +54,16 @@ pub(crate) fn delete_at(
     remove_group(pages, tree, place)
 }
 
+/// Deletes the group at a place with all its values. The result is that of [`delete_at`].
+pub(crate) fn delete_group_at(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    place: &mut Place,
+) -> Result<bool> {
+    touch_path(pages, tree, &mut place.path)?;
+    remove_group(pages, tree, place)
+}
+
 /// Takes an entry of short parts of a tree without duplicates out of its leaf, if the pages on the
 /// way there are changed ones and the leaf neither goes nor is merged. False, and no change,
 /// otherwise.
@@ -395,10 +405,7 @@ pub(crate) fn delete_key(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) ->
     }
     let before = tree.root.count.values;
     match locate_whole(pages, tree, key)? {
-        Some(mut place) => {
-            touch_path(pages, tree, &mut place.path)?;
-            remove_group(pages, tree, &mut place)?;
-        }
+        Some(mut place) => _ = delete_group_at(pages, tree, &mut place)?,
         None => {
             let range = Bound::Included(key);
             delete_range(pages, tree, range, range)?;

@@ -163,6 +163,19 @@ impl Cursor {
         Ok(self.settle(txn)? == State::On && self.values == 1 && self.value_count(txn)? == 1)
     }
 
+    /// Goes to a value of the group at whose slot the cursor is, also where it is on none.
+    pub(super) fn step_to_value<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        value: usize,
+    ) -> Answer<'t> {
+        self.stand(txn, self.page(), self.slot, false);
+        if value > 0 {
+            self.set_value(value);
+        }
+        self.give(txn)
+    }
+
     /// Seeks; where there is nothing the cursor stays as it is.
     fn move_or_stay<'t, S: Snapshot>(
         &mut self,

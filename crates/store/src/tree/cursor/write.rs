@@ -273,9 +273,6 @@ impl Cursor {
         }
         let mut place = self.place_here();
         self.leave(State::Gap);
-        if self.is_paired {
-            return txn.delete_pair(self.table, &self.kept.key, &self.kept.data);
-        }
         match txn.delete_here(self.table, &mut place)? {
             Some(true) => {
                 // The leaf may have become another page.
@@ -283,6 +280,7 @@ impl Cursor {
                 Ok(true)
             }
             Some(false) => Ok(true),
+            None if self.is_paired => txn.delete_pair(self.table, &self.kept.key, &self.kept.data),
             None => txn.delete(self.table, &self.kept.key),
         }
     }
@@ -291,8 +289,13 @@ impl Cursor {
     fn stand_before_slot(&mut self, txn: &WriteTxn, place: &Place) -> Result<()> {
         self.path.copy_from(&place.path);
         let page = txn.pages().page(self.path.steps[0].page, 0)?;
-        self.leaf = Leaf::at(page, place.slot);
-        (self.slot, self.values, self.value) = (place.slot, 0, 0);
+        let (mut slot, mut value) = (place.slot, place.value);
+        // Behind the last value of a group is before the next group.
+        if value > 0 && value >= page.value_count(slot) {
+            (slot, value) = (slot + 1, 0);
+        }
+        self.leaf = Leaf::at(page, slot);
+        (self.slot, self.values, self.value) = (slot, 0, value);
         self.leave(State::Before);
         self.changes = txn.changes();
         Ok(())
@@ -303,8 +306,22 @@ impl Cursor {
         if self.settle(txn)? != State::On {
             return Ok(false);
         }
+        let is_whole = self.begins_here() && self.ends_here();
+        let mut place = self.place_here();
         self.leave(State::Gap);
-        txn.delete(self.table, &self.kept.key)
+        let deleted = match is_whole {
+            true => txn.delete_key_here(self.table, &mut place)?,
+            false => None,
+        };
+        match deleted {
+            Some(true) => {
+                place.value = 0;
+                self.stand_before_slot(txn, &place)?;
+                Ok(true)
+            }
+            Some(false) => Ok(true),
+            None => txn.delete(self.table, &self.kept.key),
+        }
     }
 
     /// Has the leaf under the cursor stay in memory where it is, whatever the transaction writes to

@@ -6,7 +6,7 @@ use crate::key::KeyRange;
 use crate::tree::insert::{Place, locate};
 use crate::tree::pages::Pages as _;
 use crate::tree::path::Path;
-use crate::tree::remove::{delete_at, delete_key, delete_range, remove_in_leaf};
+use crate::tree::remove::{delete_at, delete_group_at, delete_key, delete_range, remove_in_leaf};
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{Count, Snapshot, Table};
 
@@ -22,9 +22,9 @@ impl WriteTxn {
         })
     }
 
-    /// Deletes the entry at a place of a table without duplicates, where nothing was changed since
-    /// the place was found, and says whether the place, between the neighbours, is still right
-    /// then. `None`, and no change, if it has to be found again.
+    /// Deletes the pair at a place of a table where nothing was changed since the place was found,
+    /// and says whether the place, between the neighbours, is still right then. `None`, and no
+    /// change, if it has to be found again.
     pub(crate) fn delete_here(&mut self, table: Table, place: &mut Place) -> Result<Option<bool>> {
         if !self.leaves_places() {
             return Ok(None);
@@ -33,6 +33,22 @@ impl WriteTxn {
         self.change(table, |pages, open| {
             open.tail = None;
             delete_at(pages, &mut open.tree, place).map(Some)
+        })
+    }
+
+    /// As [`WriteTxn::delete_here`], but deletes a key, all values of which are at that place.
+    pub(crate) fn delete_key_here(
+        &mut self,
+        table: Table,
+        place: &mut Place,
+    ) -> Result<Option<bool>> {
+        if !self.leaves_places() {
+            return Ok(None);
+        }
+        self.begin_delete()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            delete_group_at(pages, &mut open.tree, place).map(Some)
         })
     }
 

@@ -1,5 +1,7 @@
 //! Entries that are replaced and deleted where they stand, beside a list in order.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::tree::{Order, Snapshot, Store, Table, TableOptions};
 
@@ -211,6 +213,95 @@ fn entries_are_replaced_in_their_leaf_as_in_a_list() {
 #[test]
 fn entries_are_deleted_at_a_cursor_as_from_a_list() {
     run_all(Beside::delete);
+}
+
+/// What the steps of copies of a cursor give: to the next pair, key and value, and the same back.
+fn steps(cursor: &Cursor, txn: &WriteTxn) -> [Option<Pair>; 6] {
+    let copies = [(); 6].map(|()| cursor.clone());
+    let [mut next, mut prev, mut next_key, mut prev_key, mut next_value, mut prev_value] = copies;
+    [
+        next.next(txn),
+        prev.prev(txn),
+        next_key.next_key(txn),
+        prev_key.prev_key(txn),
+        next_value.next_value(txn),
+        prev_value.prev_value(txn),
+    ]
+    .map(|entry| entry.unwrap().map(|entry| (entry.key.to_vec(), entry.value.to_vec())))
+}
+
+/// What they should give where a pair was, which is there no more.
+fn steps_from(pairs: &BTreeSet<Pair>, (key, value): &Pair) -> [Option<Pair>; 6] {
+    let at = (key.clone(), value.clone());
+    let after_key = (key.iter().copied().chain([0]).collect::<Vec<u8>>(), Vec::new());
+    let next = pairs.range(at.clone()..).next().cloned();
+    let prev = pairs.range(..at).next_back().cloned();
+    let of_key = |pair: &Option<Pair>| pair.clone().filter(|pair| pair.0 == *key);
+    let next_key = pairs.range(after_key..).next().cloned();
+    let prev_key = pairs.range(..(key.clone(), Vec::new())).next_back().cloned();
+    [next.clone(), prev.clone(), next_key, prev_key, of_key(&next), of_key(&prev)]
+}
+
+/// Deletes pairs and keys of a table with duplicates where a cursor stands, at most `values` of
+/// each of `keys`; returns how often the cursor has kept its place.
+fn delete_among_values(options: &TableOptions, keys: usize, values: usize) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", options).unwrap();
+    let (mut pairs, mut random, mut kept) = (BTreeSet::new(), 5_u64, 0);
+    let mut below = |n: usize| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) as usize % n
+    };
+    let mut cursor = txn.cursor(table).unwrap();
+    for round in 0..6000 {
+        while pairs.len() < keys * values / 2 {
+            let text = |name: &str, n: usize| format!("{name} {n:08}").into_bytes();
+            let pair = (text("key", below(keys)), text("value", below(values)));
+            txn.put(table, &pair.0, &pair.1).unwrap();
+            pairs.insert(pair);
+        }
+        let pair = pairs.iter().nth(below(pairs.len())).unwrap().clone();
+        cursor.seek_pair(&txn, &pair.0, &pair.1).unwrap().unwrap();
+        // A few neighbours, in one way or the other.
+        for _ in 0..1 + below(4) {
+            let entry = cursor.current(&txn).unwrap().unwrap();
+            let pair = (entry.key.to_vec(), entry.value.to_vec());
+            if below(20) == 0 {
+                assert!(cursor.delete_key(&mut txn).unwrap());
+                pairs.retain(|other| other.0 != pair.0);
+            } else {
+                assert!(cursor.delete(&mut txn).unwrap());
+                assert!(pairs.remove(&pair));
+            }
+            kept += usize::from(cursor.state == State::Before);
+            assert_eq!(steps(&cursor, &txn), steps_from(&pairs, &pair), "round {round}");
+            assert_eq!(txn.count(table).unwrap().values, pairs.len() as u64);
+            let moved = if below(2) == 0 { cursor.next(&txn) } else { cursor.prev(&txn) };
+            if moved.unwrap().is_none() {
+                break;
+            }
+        }
+    }
+    let mut all = txn.cursor(table).unwrap();
+    for (key, value) in &pairs {
+        let entry = all.next(&txn).unwrap().unwrap();
+        assert!(entry.key == key[..] && entry.value == value[..]);
+    }
+    txn.commit().unwrap();
+    assert!(store.check(&mut |_, _| {}).unwrap().problems.is_empty());
+    kept
+}
+
+#[test]
+fn values_are_deleted_at_a_cursor_as_from_a_set() {
+    for options in [TableOptions::new(), TableOptions::new().prefix_compression(false)] {
+        for (keys, values) in [(1, 2000), (3, 700), (40, 30), (400, 3)] {
+            let kept = delete_among_values(&options.clone().duplicates(), keys, values);
+            assert!(kept > 9000, "{keys} keys, {values} values: {kept}");
+        }
+    }
 }
 
 #[test]
