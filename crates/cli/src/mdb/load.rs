@@ -93,8 +93,8 @@ impl Load {
     fn lines(&mut self, mut lines: TextLines) -> Result<(), Ending> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         self.begin(Flags::default())?;
-        while take(&mut lines, &mut key)? {
-            if !take(&mut lines, &mut value)? {
+        while take(&mut lines, true, &mut key)? {
+            if !take(&mut lines, false, &mut value)? {
                 return Err(bad(lines.bad("failed to read key value")));
             }
             self.put(&key, &value)?;
@@ -119,8 +119,9 @@ impl Load {
     }
 }
 
-fn take(lines: &mut TextLines, out: &mut Vec<u8>) -> Result<bool, Ending> {
-    let decoded = match lines.next().map_err(bad)? {
+fn take(lines: &mut TextLines, is_key: bool, out: &mut Vec<u8>) -> Result<bool, Ending> {
+    let line = if is_key { lines.short() } else { lines.next(|_| Ok(())) };
+    let decoded = match line.map_err(bad)? {
         Some(line) => Format::Text.decode_to(line, out),
         None => return Ok(false),
     };

@@ -35,7 +35,7 @@ impl super::Reader for Reader {
     /// The next entry; empty lines are passed over.
     fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
         loop {
-            let Some(line) = self.lines.next()? else { return Ok(Event::End) };
+            let Some(line) = self.lines.next(goes_on)? else { return Ok(Event::End) };
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
@@ -57,6 +57,14 @@ impl super::Reader for Reader {
 
     fn line(&self) -> u64 {
         self.lines.number()
+    }
+}
+
+/// Whether a line that is longer than a key can be may have this beginning.
+fn goes_on(begun: &[u8]) -> Result<(), String> {
+    match begun.trim_ascii_start().first() {
+        Some(b'{') => Ok(()),
+        _ => Err(format!("its first {} bytes begin no object of JSON", begun.len())),
     }
 }
 

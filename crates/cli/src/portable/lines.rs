@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-use super::text_lines::TextLines;
+use super::text_lines::{HEAD_BYTES, TextLines};
 use super::{BadInput, Event, Layout};
 use crate::codec::{Format, FormatArgs};
 
@@ -25,6 +25,18 @@ impl Shape {
             false => (formats, b'\n'),
         };
         Self { formats, keys_only: layout.keys_only, end }
+    }
+
+    /// Whether a line that is longer than a key can be may have this beginning.
+    fn goes_on(&self, begun: &[u8]) -> Result<(), String> {
+        match (self.keys_only, begun.contains(&b'\t')) {
+            (false, true) => Ok(()),
+            (true, _) => Err(format!("a key of more than {HEAD_BYTES} bytes")),
+            (false, false) => Err(format!(
+                "there is no tab between a key and a value in its first {HEAD_BYTES} bytes; --as \
+                 says which other format it is"
+            )),
+        }
     }
 
     fn decode(&self, line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
@@ -65,7 +77,9 @@ impl Reader {
 
 impl super::Reader for Reader {
     fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
-        let Some(line) = self.lines.next()? else { return Ok(Event::End) };
+        let Some(line) = self.lines.next(|begun| self.shape.goes_on(begun))? else {
+            return Ok(Event::End);
+        };
         let decoded = self.shape.decode(line, key, value);
         decoded.map_err(|error| self.lines.bad(error))?;
         Ok(Event::Entry)

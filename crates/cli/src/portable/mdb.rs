@@ -35,6 +35,13 @@ use crate::open::{MAIN, OrderName};
 /// The line that ends a table.
 pub(crate) const DATA_END: &[u8] = b"DATA=END\n";
 
+/// A line of data.
+#[derive(Clone, Copy)]
+enum Datum {
+    Key,
+    Value,
+}
+
 /// Reads the format.
 pub(crate) struct Reader {
     lines: TextLines,
@@ -49,8 +56,12 @@ impl Reader {
     }
 
     /// Reads a key or a value; false at the end of the table.
-    fn datum(&mut self, format: Format, out: &mut Vec<u8>) -> Result<bool, BadInput> {
-        let decoded = match self.lines.next()? {
+    fn datum(&mut self, what: Datum, format: Format, out: &mut Vec<u8>) -> Result<bool, BadInput> {
+        let line = match what {
+            Datum::Key => self.lines.short(),
+            Datum::Value => self.lines.next(|_| Ok(())),
+        };
+        let decoded = match line? {
             Some([b' ', written @ ..]) => format.decode_to(written, out),
             Some(b"DATA=END") => return Ok(false),
             Some(_) => Err("a line of data begins with a blank; DATA=END ends them".into()),
@@ -63,7 +74,7 @@ impl Reader {
         let mut header = Header::default();
         let mut begun = false;
         loop {
-            let Some(line) = self.lines.next()? else {
+            let Some(line) = self.lines.short()? else {
                 if begun {
                     return Err(self.lines.bad("the input ends before HEADER=END: it was cut off"));
                 }
@@ -84,11 +95,11 @@ impl Reader {
 impl super::Reader for Reader {
     fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
         let Some(format) = self.format else { return self.header() };
-        if !self.datum(format, key)? {
+        if !self.datum(Datum::Key, format, key)? {
             self.format = None;
             return self.header();
         }
-        if !self.datum(format, value)? {
+        if !self.datum(Datum::Value, format, value)? {
             return Err(self.lines.bad("a key without a value"));
         }
         Ok(Event::Entry)

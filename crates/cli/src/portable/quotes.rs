@@ -1,9 +1,13 @@
 //! Notices that CSV ends inside quotation marks: it was cut off, and the reader of CSV would take
-//! what is there for the rest of a field.
+//! what is there for the rest of a field. And that a record is longer than it can be, before the
+//! reader has all of it in memory.
 
 use std::io::{self, Read};
 
-/// Passes CSV on as it is, and ends with an error if a quotation mark is still open.
+use super::text_lines::{HEAD_BYTES, LINE_BYTES_MAX};
+
+/// Passes CSV on as it is, and ends with an error if a quotation mark is still open, or if a record
+/// is too long.
 pub(crate) struct Closed<R> {
     input: R,
     delimiter: u8,
@@ -11,6 +15,9 @@ pub(crate) struct Closed<R> {
     line: u64,
     /// The line where the last quotation mark that opened a field stands.
     opened: u64,
+    /// The bytes of the record so far, and how many it may have: the first one is a heading.
+    record: u64,
+    record_max: u64,
 }
 
 /// What the next byte is the next one of.
@@ -26,11 +33,14 @@ enum At {
 
 impl<R> Closed<R> {
     pub(crate) fn new(input: R, delimiter: u8) -> Self {
-        Self { input, delimiter, at: At::Field, line: 1, opened: 0 }
+        let (record, record_max) = (0, HEAD_BYTES as u64);
+        Self { input, delimiter, at: At::Field, line: 1, opened: 0, record, record_max }
     }
 
     fn step(&mut self, byte: u8) {
-        let is_end = byte == self.delimiter || byte == b'\n' || byte == b'\r';
+        let ends_record = byte == b'\n' || byte == b'\r';
+        let is_end = byte == self.delimiter || ends_record;
+        self.record += 1;
         self.at = match (self.at, byte) {
             (At::Field, b'"') => {
                 self.opened = self.line;
@@ -41,6 +51,9 @@ impl<R> Closed<R> {
             _ if is_end => At::Field,
             _ => At::Plain,
         };
+        if self.at == At::Field && ends_record {
+            (self.record, self.record_max) = (0, LINE_BYTES_MAX);
+        }
         self.line += u64::from(byte == b'\n');
     }
 }
@@ -55,7 +68,14 @@ impl<R: Read> Read for Closed<R> {
                 format!("the quotation mark that opens a field in line {opened} has no end"),
             ));
         }
-        buffer[..len].iter().for_each(|&byte| self.step(byte));
+        for &byte in &buffer[..len] {
+            self.step(byte);
+            if self.record > self.record_max {
+                let most = self.record_max;
+                let reason = format!("a record of more than {most} bytes, which none can have");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+        }
         Ok(len)
     }
 }

@@ -1,6 +1,10 @@
 //! Every portable format: what it looks like, that it gives back what went in, and that nonsense is
 //! refused with the number of its line.
 
+use std::cell::Cell;
+use std::io::Read;
+use std::rc::Rc;
+
 use clap::Parser;
 
 use super::*;
@@ -265,4 +269,68 @@ fn the_corpus_of_dumps_does_no_harm() {
         seeds += 1;
     }
     assert!(seeds >= 5);
+}
+
+/// Counts what is read of it.
+struct Counted<R>(R, Rc<Cell<u64>>);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        self.1.set(self.1.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// Hunts for input of another kind, one line without an end, of which all is taken into memory.
+#[test]
+fn a_line_that_can_be_no_entry_is_not_read_to_its_end() {
+    let mdb = b"VERSION=3\nHEADER=END\n ";
+    let beginnings: [(Portable, &[u8]); 7] = [
+        (Portable::Mdb, b""),
+        (Portable::Mdb, b"VERSION=3\n"),
+        (Portable::Mdb, mdb),
+        (Portable::Lines, b"key\tvalue\n"),
+        (Portable::Csv, b""),
+        (Portable::Jsonl, b""),
+        (Portable::Jsonl, b"{\"key\":\"k\",\"value\":\"v\"}\n["),
+    ];
+    for (portable, begun) in beginnings {
+        let count = Rc::new(Cell::new(0));
+        let endless = std::io::Cursor::new(begun).chain(std::io::repeat(b'0').take(64 << 20));
+        let input = Box::new(Counted(endless, Rc::clone(&count)));
+        let mut reader = reader(input, portable, FormatArgs::default(), &Fields::default());
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let bad = loop {
+            match reader.next(&mut key, &mut value) {
+                Ok(Event::End) => panic!("{portable:?}: all of it was read"),
+                Ok(_) => {}
+                Err(bad) => break bad,
+            }
+        };
+        let line = 1 + begun.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        assert_eq!(bad.line, line, "{portable:?}: {}", bad.reason);
+        assert!(bad.reason.contains("bytes"), "{portable:?}: {}", bad.reason);
+        assert!(count.get() < 10 << 20, "{portable:?}: {} bytes were read", count.get());
+    }
+}
+
+/// The longest keys, each byte of them escaped, and values that are longer than a key can be.
+#[test]
+fn long_keys_and_values_are_read() {
+    let (key, value) = (vec![0; 1 << 20], vec![0; 9 << 20]);
+    let header = TableHeader::default();
+    for (portable, mut writer) in [
+        (Portable::Mdb, Writer::Mdb(mdb::Writer::new(true, 0, 4096, true))),
+        (Portable::Lines, Writer::Lines(lines::Writer::new(formats(&[]), Layout::default()))),
+        (Portable::Csv, Writer::Csv(csv::Writer::new(formats(&[]), b','))),
+        (Portable::Jsonl, Writer::Jsonl(jsonl::Writer::new(formats(&[])))),
+    ] {
+        let mut out = Vec::new();
+        writer.table(&header, &mut out);
+        writer.entry(&key, &value, &mut out).unwrap();
+        writer.end(&mut out).unwrap();
+        let (_, entries) = read(portable, FormatArgs::default(), &out).unwrap();
+        assert!(entries == [(key.clone(), value.clone())], "{portable:?}");
+    }
 }
