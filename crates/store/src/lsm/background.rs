@@ -244,6 +244,28 @@ impl Background {
     fn note(&self, result: Result<()>) {
         if let Err(error) = result {
             self.change(|state| state.failure = Some(error.to_string()));
+            // Who is slowed down next has it tried again: the reason may be gone.
+            self.is_pressed.store(false, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hunts for writers that wait for a merge that failed and that nobody tries again.
+    #[test]
+    fn who_is_slowed_down_has_failed_work_tried_again() {
+        let background = Background::new(true);
+        background.price.store(1 << 20, Ordering::Relaxed);
+        let is_due = || std::mem::take(&mut background.lock().merge);
+        background.pace(1, 1);
+        assert!(is_due());
+        background.pace(1, 1);
+        assert!(!is_due(), "the thread is at it");
+        background.note(Err(Error::argument("no room")));
+        background.pace(1, 1);
+        assert!(is_due());
     }
 }
