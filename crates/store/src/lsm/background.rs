@@ -49,6 +49,8 @@ pub(crate) struct Background {
     paced_us: AtomicU64,
     /// Whether writers had to wait for space since it was last asked.
     is_pressed: AtomicBool,
+    /// Whether the disk was nearly full when that was last looked at.
+    is_short: AtomicBool,
 }
 
 /// The shortest time that a slowed writer sleeps, since sleeping has a cost, and the longest at
@@ -67,6 +69,7 @@ impl Background {
         let (rate, price) = (Mutex::default(), AtomicU64::new(0));
         let (begun, paced_us) = (Instant::now(), AtomicU64::new(0));
         let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
+        let is_short = AtomicBool::new(false);
         Self {
             is_on,
             state,
@@ -79,6 +82,7 @@ impl Background {
             begun,
             paced_us,
             is_pressed,
+            is_short,
         }
     }
 
@@ -118,6 +122,16 @@ impl Background {
     pub(crate) fn removed(&self, bytes: u64, time: Duration) {
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         *rate = rate.after(bytes, time);
+    }
+
+    /// Whether the disk was nearly full when that was last looked at.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the disk is nearly full.
+    pub(crate) fn set_short(&self, yes: bool) {
+        self.is_short.store(yes, Ordering::Relaxed);
     }
 
     pub(crate) fn standing(&self) -> Standing {

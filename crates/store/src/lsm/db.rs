@@ -121,8 +121,10 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::CommitFailed`] if the system refuses: then nothing of the batch is
-    /// there, and unless a flush failed it never will be. [`Error::Poisoned`] if a flush failed
-    /// earlier: open the store anew; what failed then may be there, as a whole.
+    /// there, and unless a flush failed it never will be. [`Error::Io`] also if the batch puts
+    /// something and the disk is nearly full; one that only deletes is still taken.
+    /// [`Error::Poisoned`] if a flush failed earlier: open the store anew; what failed then may be
+    /// there, as a whole.
     /// [`Error::NoTable`] if a keyspace was dropped, [`Error::Argument`] if one is of another
     /// store.
     pub fn write(&self, batch: Batch) -> Result<()> {

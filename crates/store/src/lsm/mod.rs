@@ -50,6 +50,7 @@
 //!   handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A range steps over each deleted entry that has not been merged away yet.
+//! - Puts fail shortly before the disk is full: deleting and merging take some room, too.
 //! - Files of a store of some dozens of segments or more take at most about 1.4 times its keys and
 //!   values, work in progress included; writers wait if collections are late. A log segment is kept
 //!   as long as anything in it is needed, so small stores can take a multiple of their size.

@@ -47,6 +47,12 @@ pub trait System: Send + Sync {
     /// dropped or the process dies. `None` if it is locked exclusively. Writes nothing, and needs
     /// no right to write.
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
+    /// How many bytes this process may still write to the file system of a directory, if that is
+    /// known.
+    fn free_bytes(&self, directory: &Path) -> Option<u64> {
+        let _ = directory;
+        None
+    }
     /// Where queues of reads and writes of its files come from. Unless a system has better ones
     /// they are served in order, in the calling thread.
     fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {

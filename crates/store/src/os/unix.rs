@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{self, Mode, OFlags};
+use rustix::process::geteuid;
 
 use super::file::DataFile;
 use super::lock::SharedLock;
@@ -64,6 +65,13 @@ impl System for RealSystem {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = again(|| fs::open(parent, flags, Mode::empty()))?;
         again(|| fs::fsync(&directory))
+    }
+
+    fn free_bytes(&self, directory: &Path) -> Option<u64> {
+        let system = fs::statvfs(directory).ok().filter(|system| system.f_blocks > 0)?;
+        // Some of it is left for root.
+        let blocks = if geteuid().is_root() { system.f_bfree } else { system.f_bavail };
+        Some(blocks.saturating_mul(system.f_frsize))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -3,9 +3,10 @@
 //!
 //! # How a commit is made
 //!
-//! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and so is that
-//!    of a transaction with a conflict, also with a batch in front of it in the same group. Room is
-//!    made: a full buffer is frozen, and a full segment of the log is left for the next one.
+//! 1. The writer's lock is taken. A batch that puts something is refused if the disk is nearly full
+//!    (`room`). So is one that names a dropped keyspace, and that of a transaction with a conflict,
+//!    also with a batch in front of it in the same group. Room in memory is made: a full buffer is
+//!    frozen, and a full segment of the log is left for the next one.
 //! 2. The batch is appended to the log as a group, with the next sequence numbers. If it need not
 //!    be durable it is written with later ones; until then it is in the pending file if it is to
 //!    outlive the process. A crash before its end leaves a tail that is cut; commits that returned
@@ -37,6 +38,7 @@ pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod ranges;
 pub(crate) mod reply;
+mod room;
 pub(crate) mod rotate;
 pub(crate) mod transaction;
 
@@ -208,6 +210,7 @@ impl Inner {
     fn commit_alone(&self, order: &Order) -> Result<()> {
         let mut writer = self.writer();
         self.health.check()?;
+        self.refuse_put(&writer, order)?;
         if !order.is_plain() {
             self.clock.wait_for(writer.next_seq - 1);
             let refusal = order.refusal(&self.current(), &Changes::default());
@@ -232,8 +235,11 @@ impl Inner {
         });
     }
 
-    /// Slows down the thread that committed it.
+    /// Slows down the thread that committed it; but what is only deleted must not wait for room.
     fn pace(&self, order: &Order) {
+        if self.background.is_short() && !order.puts() {
+            return;
+        }
         self.background.pace(order.batch.body.len(), u64::from(order.batch.count));
     }
 
@@ -266,6 +272,7 @@ impl Inner {
     fn lead(&self, lead: &mut Lead<'_>) -> Result<()> {
         let mut writer = self.writer();
         self.health.check()?;
+        self.refuse_puts(&writer, &mut lead.group);
         self.refuse(&writer, &mut lead.group);
         if lead.group.is_empty() {
             return Ok(());

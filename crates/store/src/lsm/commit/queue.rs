@@ -1,6 +1,8 @@
 //! The line of batches that wait to be committed, and what their waiters are told.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -24,6 +26,17 @@ pub(super) enum Refusal {
     Dropped(Vec<u8>),
     /// Others changed what its transaction read or wrote.
     Conflict,
+    /// It puts something, and the disk is nearly full.
+    Full(TooLittle),
+}
+
+/// Less than is to be free on the disk would be left.
+#[derive(Clone)]
+pub(super) struct TooLittle {
+    /// What it would be written to.
+    pub(super) log: PathBuf,
+    /// This much is to be free.
+    pub(super) kept: u64,
 }
 
 impl From<Refusal> for Error {
@@ -32,6 +45,13 @@ impl From<Refusal> for Error {
             Refusal::Failed(reason) => Self::CommitFailed { reason },
             Refusal::Dropped(name) => Self::NoTable { name },
             Refusal::Conflict => Self::Conflict,
+            Refusal::Full(TooLittle { log, kept }) => {
+                let reason = format!(
+                    "the disk is nearly full: less than the {kept} bytes would be left free that \
+                     merging needs; what only deletes is still taken"
+                );
+                Self::io("write to", &log, std::io::Error::new(ErrorKind::StorageFull, reason))
+            }
         }
     }
 }

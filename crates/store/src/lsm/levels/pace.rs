@@ -110,6 +110,12 @@ pub(crate) fn covers_much(bytes: u64, options: &Options) -> bool {
     bytes >= segments.max(options.memtable_bytes as u64)
 }
 
+/// Puts leave at least this part of what the files take free on the disk, but no more than what
+/// merging and collecting write at a time: a segment, and
+const KEPT_FREE_PART: u64 = 4;
+/// this many buffers and tables.
+const KEPT_FREE_TABLES: u64 = 16;
+
 /// What is written but stands in no table yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unmerged {
@@ -178,6 +184,13 @@ impl Standing {
         // What was written before need not be like what is written now.
         bytes >= self.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS)
             || self.hidden_by(operations) >= share
+    }
+
+    /// How many bytes of the disk puts leave free.
+    pub(crate) fn kept_free(&self, options: &Options) -> u64 {
+        let table = options.table_bytes.saturating_add(options.memtable_bytes as u64);
+        let work = table.saturating_mul(KEPT_FREE_TABLES).saturating_add(options.segment_bytes);
+        (self.space / KEPT_FREE_PART).min(work)
     }
 
     /// How late the background work is.

@@ -2,7 +2,7 @@
 //! full. It knows no tables.
 
 use std::io::{ErrorKind, IoSlice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::held::Held;
@@ -204,6 +204,11 @@ impl Log {
 
     pub(crate) fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// The file that is written to.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The end of the last group.

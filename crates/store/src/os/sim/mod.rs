@@ -326,6 +326,11 @@ impl Drop for Held {
 }
 
 impl System for SimSystem {
+    fn free_bytes(&self, _directory: &Path) -> Option<u64> {
+        let state = self.state();
+        state.capacity.map(|_| state.room())
+    }
+
     fn open_data(&self, path: &Path, how: Open, _mode: u32) -> io::Result<Arc<dyn DataFile>> {
         let mut state = self.begin(Operation::Open)?;
         let file = match (how, state.find(path)) {
