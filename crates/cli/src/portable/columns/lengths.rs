@@ -1,6 +1,7 @@
-//! How long the buffers of an Arrow file say that they are, once they are unpacked. It is looked
-//! at before they are read: for LZ4, the crate of the format sets aside as much memory as a file
-//! says, and the process ends where there is not so much. Whatever else is wrong, that crate says.
+//! How long the parts of an Arrow file say that they are, and its buffers, once they are unpacked.
+//! It is looked at before they are read: the crate of the format sets aside as much memory as a
+//! file says, fills it, and for LZ4 the process ends where there is not so much. Whatever else is
+//! wrong, that crate says.
 
 use std::fs::File;
 use std::io;
@@ -45,6 +46,8 @@ impl<'f> Lengths<'f> {
             else {
                 continue;
             };
+            let body = u64::try_from(block.bodyLength()).unwrap_or(0);
+            self.holds(at, len.saturating_add(body))?;
             self.message(at, Some(len))?;
         }
         Ok(())
@@ -66,16 +69,33 @@ impl<'f> Lengths<'f> {
         let begin = at + if first == Some(MARK) { 8 } else { 4 };
         let len =
             self.word(begin - 4).and_then(|word| u64::try_from(i32::from_le_bytes(word)).ok());
-        let Some(meta) = len.filter(|len| *len > 0).and_then(|len| self.bytes(begin, len)) else {
-            return Ok(None);
-        };
+        let len = len.unwrap_or(0);
+        if whole.is_none() && len > 0 {
+            self.holds(begin, len)?;
+        }
+        let Some(meta) = self.bytes(begin, len).filter(|_| len > 0) else { return Ok(None) };
         let Ok(message) = root_as_message(&meta) else { return Ok(None) };
         let body = whole.map_or(begin + meta.len() as u64, |len| at.saturating_add(len));
         if let Some(batch) = batch(&message) {
             self.batch(&batch, body)?;
         }
-        let next = u64::try_from(message.bodyLength()).ok().and_then(|len| body.checked_add(len));
-        Ok(next.filter(|next| *next <= self.end))
+        let len = u64::try_from(message.bodyLength()).unwrap_or(0);
+        if whole.is_none() {
+            self.holds(body, len)?;
+        }
+        Ok(Some(body.saturating_add(len)))
+    }
+
+    /// Refuses a part that would go beyond the end.
+    fn holds(&self, at: u64, len: u64) -> Result<(), String> {
+        match at.saturating_add(len) <= self.end {
+            true => Ok(()),
+            false => Err(format!(
+                "it cannot be read as an Arrow file: a part of it would have {len} bytes from byte \
+                 {at} on, and it ends at byte {}",
+                self.end
+            )),
+        }
     }
 
     /// Looks at the buffers of a batch, of which the first one begins there.

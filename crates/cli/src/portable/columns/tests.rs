@@ -222,3 +222,27 @@ fn lengths_that_cannot_be_are_refused() {
         }
     }
 }
+
+/// Hunts for parts that are said to be much longer than the file, and for which memory is taken
+/// before that is noticed.
+#[test]
+fn parts_that_go_beyond_the_end_are_refused() {
+    let file = written(Portable::Arrow, &[], &entries(5, 30)).unwrap();
+    let end = file.len() - 10;
+    let len = i32::from_le_bytes(file[end..end + 4].try_into().unwrap());
+    let footer = &file[end - len as usize..end];
+    let footer = arrow_ipc::root_as_footer(footer).unwrap();
+    let block = *footer.recordBatches().unwrap().get(0);
+    let bytes = block.0;
+    let block = file.windows(bytes.len()).rposition(|window| window == bytes).unwrap();
+    let mut damaged: Vec<Vec<u8>> = vec![b"zzzz: text".to_vec()];
+    for at in [block + 8, block + 16] {
+        let mut file = file.clone();
+        file[at..at + 4].copy_from_slice(&(2_000_000_000_u32).to_le_bytes());
+        damaged.push(file);
+    }
+    for file in damaged {
+        let refused = read(Portable::Arrow, &[], &file).unwrap_err();
+        assert!(refused.reason.contains("it ends at byte"), "{}", refused.reason);
+    }
+}
