@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ import hedgerow
 
 # Nothing is left in the folder from which the tests are run.
 set_hypothesis_home_dir(tempfile.mkdtemp())
+
+# A shell starts jobs in the background with Ctrl-C ignored. Some tests send it, and one of them would
+# wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
