@@ -4,8 +4,8 @@
 #
 #     PROFILE=dev sh crates/sqlite/tests/programs.sh
 #
-# Needs cc, python3 with its module sqlite3, and Debian's package sqlite3; runs Subversion if it is
-# installed. PYTHON is another Python.
+# Needs cc, pkg-config, python3 with its module sqlite3, and Debian's package sqlite3; runs
+# Subversion if it is installed. PYTHON is another Python.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,6 +25,24 @@ sh "$here/../install.sh" "$folder/prefix"
 for name in libsqlite3.so.0 libsqlite3.so libsqlite3.a; do
 	[ -e "$folder/prefix/lib/$name" ] || fail "$name is missing"
 done
+
+echo "A program in C, built by what pkg-config says"
+cat >"$folder/program.c" <<'PROGRAM'
+#include <sqlite3.h>
+#include <stdio.h>
+
+int main(void)
+{
+	puts(sqlite3_libversion());
+	return 0;
+}
+PROGRAM
+pc() { PKG_CONFIG_PATH=$folder/prefix/lib/pkgconfig pkg-config "$@" sqlite3; }
+# shellcheck disable=SC2046
+cc -o "$folder/program" "$folder/program.c" $(pc --cflags --libs)
+expect version "$(LD_LIBRARY_PATH=$folder/prefix/lib "$folder/program")" "$(pc --modversion)"
+expect prefix "$(pc --variable=prefix)" "$folder/prefix"
+
 echo "Debian's sqlite3"
 store=$folder/store.db
 # The shell runs only with the version that it was compiled with, or with one that says so.
