@@ -340,7 +340,6 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(
 static int hgBackupAll(HgBackup *p){
   int ends = p->pFrom->inTrans==TRANS_NONE;
   int rc;
-  if( p->pFrom->inTrans==TRANS_WRITE && !isStore(p->pFrom) ) return SQLITE_BUSY;
   rc = sqlite3BtreeBeginTrans(p->pFrom, 0, 0);
   if( rc!=SQLITE_OK ) return rc;
   rc = sqlite3BtreeBeginTrans(p->pTo, 2, 0);
@@ -368,7 +367,8 @@ SQLITE_API int sqlite3_backup_step(sqlite3_backup *pBackup, int nPage){
   }else if( nPage==0 ){
     rc = SQLITE_OK;
   }else{
-    rc = p->rc = hgBackupAll(p);
+    /* What the source has not committed may be taken back: it is waited for, as SQLite does. */
+    rc = p->rc = p->pFrom->inTrans==TRANS_WRITE ? SQLITE_BUSY : hgBackupAll(p);
   }
   sqlite3_mutex_leave(p->pDestDb->mutex);
   sqlite3_mutex_leave(p->pSrcDb->mutex);
@@ -401,7 +401,10 @@ SQLITE_API int sqlite3_backup_pagecount(sqlite3_backup *p){
   return hgIsOurBackup(p) ? ((HgBackup*)p)->nPage : native_sqlite3_backup_pagecount(p);
 }
 
-/* A store is serialized as the file of SQLite's that it would be. */
+/*
+** A store is serialized as the file of SQLite's that it would be, with what its connection has not
+** committed yet.
+*/
 SQLITE_API unsigned char *sqlite3_serialize(
   sqlite3 *db,
   const char *zSchema,
@@ -411,7 +414,7 @@ SQLITE_API unsigned char *sqlite3_serialize(
   sqlite3 *pMemory = 0;
   sqlite3_backup *pBackup = 0;
   unsigned char *pOut = 0;
-  int i, isOurs;
+  int i, isOurs, isCopied;
 #ifdef SQLITE_ENABLE_API_ARMOR
   if( !sqlite3SafetyCheckOk(db) ){
     (void)SQLITE_MISUSE_BKPT;
@@ -427,9 +430,10 @@ SQLITE_API unsigned char *sqlite3_serialize(
   if( piSize ) *piSize = -1;
   if( sqlite3_open(":memory:", &pMemory)==SQLITE_OK ){
     pBackup = sqlite3_backup_init(pMemory, "main", db, zSchema);
-    if( pBackup && sqlite3_backup_step(pBackup, -1)==SQLITE_DONE ){
-      pOut = native_sqlite3_serialize(pMemory, "main", piSize, mFlags);
-    }
+    sqlite3_mutex_enter(db->mutex);
+    isCopied = pBackup && hgBackupAll((HgBackup*)pBackup)==SQLITE_DONE;
+    sqlite3_mutex_leave(db->mutex);
+    if( isCopied ) pOut = native_sqlite3_serialize(pMemory, "main", piSize, mFlags);
     if( pBackup ) sqlite3_backup_finish(pBackup);
   }
   sqlite3_close(pMemory);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::backup::Backup;
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::pair::{ENGINES, Pair, open, transcript};
@@ -118,6 +118,29 @@ fn a_backup_goes_both_ways_and_replaces_what_was_there() {
             assert_eq!(questions(&db), questions(&other), "{from} to {to}");
             copy.execute_batch("delete from t where a>0; create table more(x)").unwrap();
             assert_eq!(transcript(&copy, "pragma integrity_check")[0], "'ok'");
+        }
+    }
+}
+
+#[test]
+fn a_backup_waits_for_a_transaction_of_its_source() {
+    for from in ENGINES {
+        for to in ENGINES {
+            let pair = Pair::new();
+            let mut db = filled(&pair, from);
+            let mut copy = open(&pair.path("copy.db"), to);
+            let words = "not committed";
+            db.execute_batch(&format!("begin; insert into t values(100000,0,'{words}')")).unwrap();
+            // An image has what its connection sees.
+            let image = db.serialize("main").unwrap();
+            assert!(image.windows(words.len()).any(|part| part == words.as_bytes()), "{from}");
+            drop(image);
+            let backup = Backup::new(&db, &mut copy).unwrap();
+            assert_eq!(backup.step(-1), Ok(StepResult::Busy), "{from} to {to}");
+            db.execute_batch("rollback").unwrap();
+            assert_eq!(backup.step(-1), Ok(StepResult::Done), "{from} to {to}");
+            drop(backup);
+            assert_eq!(questions(&db), questions(&copy), "{from} to {to}");
         }
     }
 }
