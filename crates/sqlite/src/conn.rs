@@ -73,6 +73,17 @@ impl Drop for Writing {
 const FLUSH_WAIT: Duration = Duration::from_secs(10);
 const FOREIGN_WAIT: Duration = Duration::from_millis(50);
 
+/// A connection's part in the turns of writers.
+#[derive(Default)]
+struct Turns {
+    /// While it writes.
+    held: Option<Writing>,
+    /// It has waited for longer than a flush takes: what has the turn is a transaction that is no
+    /// connection's. It is asked for again as often as the busy handler says, and each time it is
+    /// not waited for that long.
+    is_missed: bool,
+}
+
 /// Read transactions that are kept beside the one that goes on.
 #[derive(Default)]
 struct Readers {
@@ -89,8 +100,7 @@ pub(crate) struct Conn {
     readers: Readers,
     trees: Trees,
     savepoints: Vec<Savepoint>,
-    /// While it writes.
-    writing: Option<Writing>,
+    turns: Turns,
     /// Those of the transaction; `None` until they are read.
     meta: Option<Meta>,
     /// A number that changes when cursors have to be made anew.
@@ -140,7 +150,7 @@ impl Conn {
             readers: Readers::default(),
             trees: Trees::default(),
             savepoints: Vec::new(),
-            writing: None,
+            turns: Turns::default(),
             meta: None,
             generation: 1,
             seen: 0,
@@ -210,7 +220,8 @@ impl Conn {
         if base.is_some_and(|base| base != newest) {
             return Err(sys::SQLITE_BUSY_SNAPSHOT);
         }
-        self.writing = Some(Writing::begin(self.store.id()));
+        let held = Some(Writing::begin(self.store.id()));
+        self.turns = Turns { held, is_missed: false };
         self.savepoints.clear();
         self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
         self.turn_over();
@@ -230,15 +241,17 @@ impl Conn {
     }
 
     /// The writer's turn, if no other connection has it.
-    fn take_turn(&self) -> Answer<WriteTxn> {
+    fn take_turn(&mut self) -> Answer<WriteTxn> {
         let begin = Instant::now();
         loop {
             if let Some(txn) = self.store.try_begin_write().map_err(|e| code_of(&e))? {
                 return Ok(txn);
             }
             let is_foreign = self.store.writer().is_some_and(|id| id != std::process::id());
-            let wait = if is_foreign { FOREIGN_WAIT } else { FLUSH_WAIT };
+            let is_short = is_foreign || self.turns.is_missed;
+            let wait = if is_short { FOREIGN_WAIT } else { FLUSH_WAIT };
             if Writing::list().contains(&self.store.id()) || begin.elapsed() >= wait {
+                self.turns.is_missed |= begin.elapsed() >= FLUSH_WAIT;
                 return Err(sys::SQLITE_BUSY);
             }
             // A checkpoint calls this thread as soon as it is done.
@@ -262,7 +275,7 @@ impl Conn {
         self.savepoints.clear();
         self.turn_over();
         let durability = self.durability;
-        let _writing = self.writing.take();
+        let _held = self.turns.held.take();
         if goes_on {
             let reader = txn.commit_and_read(durability).map_err(|e| code_of(&e))?;
             self.seen = reader.id();
@@ -288,7 +301,7 @@ impl Conn {
         self.turn_over();
         self.meta = None;
         self.readers.held = None;
-        let _writing = self.writing.take();
+        let _held = self.turns.held.take();
         if goes_on {
             // While this one has the writer's turn no other one commits.
             let reader = self.store.begin_read().map_err(|e| code_of(&e))?;

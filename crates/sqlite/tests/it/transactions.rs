@@ -1,6 +1,7 @@
 //! Connections beside each other, cursors that go on through commits and rollbacks, blobs in parts.
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -35,7 +36,7 @@ fn a_second_writer_is_told_to_wait() {
     let pair = Pair::new();
     let (mut a, b) = (pair.open("hedgerow"), pair.open("hedgerow"));
     a.execute_batch("create table t(a)").unwrap();
-    b.busy_timeout(std::time::Duration::ZERO).unwrap();
+    b.busy_timeout(Duration::ZERO).unwrap();
     let txn = a.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     match b.execute_batch("begin immediate") {
         Err(rusqlite::Error::SqliteFailure(error, _)) => {
@@ -45,6 +46,23 @@ fn a_second_writer_is_told_to_wait() {
     }
     txn.commit().unwrap();
     b.execute_batch("begin immediate; insert into t values(1); commit").unwrap();
+}
+
+/// It is waited for as long as a flush may take, once, and then as long as was asked for.
+#[test]
+fn a_transaction_of_the_library_is_not_waited_for_in_each_attempt() {
+    let pair = Pair::new();
+    let db = pair.open("hedgerow");
+    db.execute_batch("create table t(a)").unwrap();
+    db.busy_timeout(Duration::from_millis(300)).unwrap();
+    let store = hedgerow::tree::Store::open(pair.path("hedgerow.db")).unwrap();
+    let txn = store.begin_write().unwrap();
+    let begun = Instant::now();
+    let insert = || db.execute_batch("insert into t values(1)");
+    assert_eq!(code(insert()), rusqlite::ffi::SQLITE_BUSY);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(txn);
+    insert().unwrap();
 }
 
 #[test]
@@ -96,7 +114,7 @@ fn writers_of_many_threads_wait_for_each_other() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let db = pair.open("hedgerow");
-                db.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                db.busy_timeout(Duration::from_secs(60)).unwrap();
                 for _ in 0..50 {
                     db.execute_batch("begin immediate; update t set a=a+1; commit").unwrap();
                 }
