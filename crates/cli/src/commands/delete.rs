@@ -15,7 +15,10 @@ use crate::wait;
 /// Delete a key with its values, one value of a key, or a range of keys
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true)
-    .args(["key", "from", "after", "to", "before", "prefix"]))]
+    .args(["key", "from", "after", "to", "before", "prefix"]),
+    override_usage = "hedgerow delete [OPTIONS] <STORE> <KEY> [VALUE]\n       \
+        hedgerow delete [OPTIONS] <--from <KEY>|--after <KEY>|--to <KEY>|--before <KEY>|\
+        --prefix <KEY>> <STORE>")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,

@@ -13,7 +13,9 @@ use crate::wait;
 
 /// Keep the newest commit readable under a name, list such names, or drop one
 #[derive(clap::Args, Debug)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "list"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "list"]),
+    override_usage = "hedgerow pin [OPTIONS] <STORE> <NAME>\n       \
+        hedgerow pin [OPTIONS] --list <STORE>")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) store: StoreArg,

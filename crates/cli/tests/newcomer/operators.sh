@@ -8,6 +8,10 @@ for words in "--help" "--version" "scan --help" "man" "completions bash"; do
     same "$words to a full device" $? 3
     holds "$words says why" grep -q "No space left" full
 done
+# The usage names arguments in the order in which they are read.
+is 0 "delete [OPTIONS] <STORE> <KEY> [VALUE]" delete --help
+is 0 "pin [OPTIONS] <STORE> <NAME>" pin --help
+is 2 "delete [OPTIONS] <STORE> <KEY> [VALUE]" delete store
 is 2 "Usage" --nonsense
 
 # The manual.
