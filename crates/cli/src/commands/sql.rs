@@ -81,6 +81,8 @@ fn open(path: &Path, read_only: bool) -> Result<Connection, Failure> {
         let hint = match Engine::of(path) {
             Engine::Lsm => "; SQL needs a store of the engine tree",
             Engine::Tree if path.exists() => "; is it a store, and may you read it?",
+            Engine::Tree if path.parent().is_some_and(is_missing) => "; its folder is not there",
+            Engine::Tree if read_only => "; it is not there, and --read-only makes none",
             Engine::Tree => "",
         };
         Failure::Other(format!("could not open {}: {reason}{hint}", path.display()))
@@ -97,6 +99,11 @@ fn open(path: &Path, read_only: bool) -> Result<Connection, Failure> {
     let looked = db.query_row("PRAGMA schema_version", [], |_| Ok(()));
     looked.map_err(|error| refused(&session::message(&error)))?;
     Ok(db)
+}
+
+/// Whether a file's folder is not there; the name of a file in the working folder has none.
+fn is_missing(folder: &Path) -> bool {
+    !folder.as_os_str().is_empty() && !folder.exists()
 }
 
 /// The name of a file as a URI, which asks for a store if the file is new.

@@ -188,9 +188,9 @@ fn nothing_is_written_or_made_for_reading_only() {
     let sandbox = filled();
     let run = sandbox.run(&["sql", "s", "--read-only", "delete from t"]).is(1);
     assert!(run.err.contains("readonly"), "{}", run.err);
-    sandbox.run(&["sql", "none", "--read-only", "select 1"]).is(3).says("could not open none");
+    sandbox.run(&["sql", "none", "--read-only", "select 1"]).is(3).says("makes none");
     assert!(!sandbox.path("none").exists());
-    sandbox.run(&["sql", "no/folder", "select 1"]).is(3).says("could not open no/folder");
+    sandbox.run(&["sql", "no/folder", "select 1"]).is(3).says("its folder is not there");
     // Another name than a plain one.
     sandbox.ok(&["sql", "a b?c#d%41", "create table t(a)"]);
     assert!(sandbox.path("a b?c#d%41").exists());
