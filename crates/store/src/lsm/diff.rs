@@ -315,8 +315,8 @@ fn was_touched(
     let Some(keyspace) = catalog::find(new, 0, name)? else { return Ok(false) };
     let (from, to) = whole(keyspace.id());
     if let Some(touched) = touched {
-        let is_met = |(a, b): &(Vec<u8>, Vec<u8>)| *a < to && *b > from;
-        return Ok(!touched.keys(&from, &to).is_empty() || touched.ranges().iter().any(is_met));
+        let is_empty = touched.keys(&from, &to).is_empty() && touched.ranges(&from, &to).is_empty();
+        return Ok(!is_empty);
     }
     let mut newer = Newer::new((old.clone(), new), keyspace.id(), (from, to), None)?;
     Ok(newer.next()?.is_some())

@@ -163,10 +163,18 @@ impl Pieces {
         false
     }
 
-    /// The ranges over which there is a tombstone that is newer than `after`, but not than `at`.
-    pub(crate) fn newer(&self, after: u64, at: u64) -> impl Iterator<Item = (&[u8], &[u8])> {
+    /// The ranges over which there is a tombstone that is newer than `after`, but not than `at`: of
+    /// those with a part from one key on and before another one.
+    pub(crate) fn newer<'a>(
+        &'a self,
+        (after, at): (u64, u64),
+        (from, to): (&[u8], &[u8]),
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let is_newer = move |piece: &&Piece| piece.seqs.iter().any(|&seq| after < seq && seq <= at);
-        self.pieces.iter().filter(is_newer).map(|piece| (&*piece.start, &*piece.end))
+        let begin = self.pieces.partition_point(|piece| piece.end.as_slice() <= from);
+        let end = self.pieces.partition_point(|piece| piece.start.as_slice() < to);
+        let met = self.pieces.get(begin..end).unwrap_or_default();
+        met.iter().filter(is_newer).map(|piece| (&*piece.start, &*piece.end))
     }
 
     /// The tombstones again, cut to the keys from `low` on and before `high`, those left out of
@@ -247,6 +255,12 @@ mod tests {
                     assert_eq!(again.cover(&[key], at), expected);
                 }
             }
+            let from = random(26) as u8;
+            let to = from + 1 + random(9) as u8;
+            let all = pieces.newer((5, 15), (&[], &[255]));
+            let met: Vec<_> = all.filter(|(a, b)| a[0] < to && b[0] > from).collect();
+            let newer = pieces.newer((5, 15), (&[from], &[to]));
+            assert_eq!(newer.collect::<Vec<_>>(), met);
         }
     }
 

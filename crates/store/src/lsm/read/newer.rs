@@ -53,13 +53,13 @@ impl Newer {
         let (from, to) = &bounds;
         let (keys, ranges) = match touched {
             Some(touched) => {
-                let ranges = touched.ranges().to_vec();
+                let ranges = touched.ranges(from, to).to_vec();
                 (Keys::Named(touched, 0), ranges)
             }
             None => {
                 let mut merge = Merge::new(sources(new, old.at)?);
                 merge.seek(from, u64::MAX)?;
-                (Keys::Stored(merge), union(deleted_ranges(new, old.at)?))
+                (Keys::Stored(merge), union(deleted_ranges(new, old.at, (from, to))?))
             }
         };
         let cut = ranges.into_iter().map(|(a, b)| (a.max(from.clone()), b.min(to.clone())));
@@ -174,18 +174,23 @@ fn sources(view: &View, after: u64) -> Result<Vec<Box<dyn Source>>> {
     Ok(sources)
 }
 
-/// The ranges that were deleted after a sequence number.
-fn deleted_ranges(view: &View, after: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+/// The ranges that were deleted after a sequence number and have a part between two full keys.
+fn deleted_ranges(
+    view: &View,
+    after: u64,
+    bounds: (&[u8], &[u8]),
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let seqs = (after, view.at);
     let owned = |(from, to): (&[u8], &[u8])| (from.to_vec(), to.to_vec());
     let mut ranges = Vec::new();
     for buffer in view.current.buffers() {
         for pieces in buffer.pieces().iter() {
-            ranges.extend(pieces.newer(after, view.at).map(owned));
+            ranges.extend(pieces.newer(seqs, bounds).map(owned));
         }
     }
     let tables = view.version().tables().map(|(_, table)| table);
     for table in tables.filter(|table| table.meta.ranges > 0 && table.meta.seqs.1 > after) {
-        ranges.extend(table.open()?.pieces().newer(after, view.at).map(owned));
+        ranges.extend(table.open()?.pieces().newer(seqs, bounds).map(owned));
     }
     Ok(ranges)
 }

@@ -70,9 +70,11 @@ impl Touched {
         self.keys.get(begin..end).unwrap_or_default()
     }
 
-    /// The deleted ranges.
-    pub(crate) fn ranges(&self) -> &[(Vec<u8>, Vec<u8>)] {
-        &self.ranges
+    /// The deleted ranges with a part from one full key on and before another one.
+    pub(crate) fn ranges(&self, from: &[u8], to: &[u8]) -> &[(Vec<u8>, Vec<u8>)] {
+        let begin = self.ranges.partition_point(|range| range.1.as_slice() <= from);
+        let end = self.ranges.partition_point(|range| range.0.as_slice() < to);
+        self.ranges.get(begin..end).unwrap_or_default()
     }
 
     fn add(&mut self, group: &Group<'_>) {
@@ -175,5 +177,24 @@ impl LogWalk {
         }
         *place = LogPlace { segment, offset: group.end(), seq: last };
         self.touched.bytes <= self.bytes_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_that_have_a_part_between_two_keys() {
+        let range = |from: u8, to: u8| (vec![from], vec![to]);
+        let ranges = union(vec![range(2, 4), range(9, 12), range(6, 7)]);
+        let touched = Touched { ranges: ranges.clone(), ..Touched::default() };
+        for from in 0..14 {
+            for to in from + 1..15 {
+                let is_met = |range: &&(Vec<u8>, Vec<u8>)| range.0[0] < to && range.1[0] > from;
+                let met: Vec<_> = ranges.iter().filter(is_met).cloned().collect();
+                assert_eq!(touched.ranges(&[from], &[to]), met);
+            }
+        }
     }
 }
