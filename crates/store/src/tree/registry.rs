@@ -101,7 +101,7 @@ pub(crate) fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
         return Ok(store);
     };
     let reason = format!(
-        "this process has it open with another option ({differs}); use a clone of that store"
+        "this process has it open with another option ({differs}); use the store that is open"
     );
     Err(Error::Locked { path: store.paths.data.clone(), reason })
 }
