@@ -177,10 +177,14 @@ impl<'c> Hunt<'c> {
     }
 }
 
-/// An error is due if a call failed, and says where.
+/// What the error of a full disk says, and that of one that is nearly full, where no call failed.
+const FULL: [&str; 2] = ["os error 28", "the disk is nearly full"];
+
+/// An error is due if a call failed, or the disk is full, and says where.
 fn due(disk: &SimSystem, result: Outcome, told: &mut Vec<String>) -> Outcome {
+    let is_full = |text: &str| FULL.iter().any(|full| text.contains(full));
     match result {
-        Err(d) if d.is_error && (!disk.failed().is_empty() || d.text.contains("os error 28")) => {
+        Err(d) if d.is_error && (!disk.failed().is_empty() || is_full(&d.text)) => {
             told.push(d.text.clone());
             match d.text.contains(PATH) {
                 true => Ok(()),
