@@ -16,7 +16,7 @@ use super::meta::{Kind, Meta, SnapshotMeta};
 use super::page_ref::Run;
 use super::recover::{META_SLOTS, is_copy, is_spare};
 use super::store::Inner;
-use super::words::{CLEAN, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
+use super::words::{CLEAN, NEW, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
 use crate::observe::{Done, Work, tell, within};
 use crate::os::is_one_too_many;
@@ -143,7 +143,9 @@ impl Inner {
     /// the copy calls shut.
     pub(crate) fn note_clean_close(&self) -> Result<()> {
         let newest = self.newest()?;
-        if newest.meta.txn != self.durable_number() || self.has_copy(&newest) {
+        // Of a new store nothing is on the disk before the first flush.
+        let is_new = self.lock.word(WORD_DIRTY).load(SeqCst) == NEW;
+        if is_new || newest.meta.txn != self.durable_number() || self.has_copy(&newest) {
             return Ok(());
         }
         if !self.queue.try_enter() {

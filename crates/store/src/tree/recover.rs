@@ -121,7 +121,13 @@ pub(crate) fn is_spare(spare: &Meta, original: &Meta) -> bool {
 /// nothing in it is to be flushed or removed before it is written to. The newest record is the copy
 /// that was made at closing, or the original of a spare; it says that all of its commit is on
 /// stable storage, and the other one is there, too. Both stay until a newer commit is durable.
+///
+/// Nor is any slot empty: from one a record was taken back whose flush failed, and until the next
+/// flush the disk may still have it.
 pub(crate) fn is_settled(found: &Found, choice: Choice) -> bool {
+    if found.metas.iter().any(Option::is_none) {
+        return false;
+    }
     let record = |slot: u32| found.metas[slot as usize].as_ref();
     match (record(choice.latest), record(choice.durable)) {
         (Some(newest), Some(durable)) if newest.txn == found.highest => {
@@ -274,6 +280,19 @@ mod tests {
     fn a_spare_has_the_digest_of_no_pages() {
         let Kind::OneFlush { runs, digest } = Kind::SPARE else { panic!("another kind") };
         assert_eq!((runs.len(), digest), (0, Crc64::new().finish()));
+    }
+
+    /// Hunts for a record that was taken back, but that the disk still has when the power is cut: an
+    /// opening that flushes nothing must not find its place empty.
+    #[test]
+    fn a_closed_store_has_three_records() {
+        let settled = |metas: [Option<Meta>; 3]| {
+            let found = Found { metas, page_size: 4096, highest: 6 };
+            is_settled(&found, Choice { latest: 0, durable: 0 })
+        };
+        assert!(settled([flushed(6), flushed(5), spare(6)]));
+        assert!(!settled([flushed(6), None, spare(6)]));
+        assert!(!settled([flushed(6), flushed(5), flushed(4)]));
     }
 
     #[test]

@@ -67,6 +67,18 @@ fn what_a_failed_flush_of_the_log_has_shown_is_not_built_on() {
     }
 }
 
+/// A store that was made without a flush and closed is not taken for one that is on the disk.
+#[test]
+fn an_empty_durable_commit_brings_a_new_store_to_the_disk() {
+    let disk = SimSystem::new(7, Config::default());
+    let options = || Store::builder().system(Arc::new(disk.clone()));
+    drop(options().durability(Durability::None).create("/store").unwrap());
+    let store = options().open("/store").unwrap();
+    store.begin_write().unwrap().commit_with(Durability::Durable).unwrap();
+    let left = disk.crash(1, CrashMode::LoseAll);
+    Store::builder().system(Arc::new(left)).open("/store").unwrap();
+}
+
 #[test]
 fn a_replay_that_could_not_flush_is_done_again() {
     for (nth, seed) in [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)] {
