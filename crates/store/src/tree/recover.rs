@@ -282,8 +282,8 @@ mod tests {
         assert_eq!((runs.len(), digest), (0, Crc64::new().finish()));
     }
 
-    /// Hunts for a record that was taken back, but that the disk still has when the power is cut: an
-    /// opening that flushes nothing must not find its place empty.
+    /// Hunts for a record that was taken back, but that the disk still has when the power is cut:
+    /// an opening that flushes nothing must not find its place empty.
     #[test]
     fn a_closed_store_has_three_records() {
         let settled = |metas: [Option<Meta>; 3]| {
