@@ -94,9 +94,9 @@ impl Builder {
     /// Creates a store that lies in memory and ends with the process, or when its last handle is
     /// dropped. Nobody else can open it. It is as every other store apart from that: several
     /// threads read while one writes, and it can be copied into a file
-    /// ([`Store::copy_to`]). On Linux its memory is a file without a name, which counts as memory
-    /// of this process only as far as it was touched; elsewhere it is a temporary file whose name
-    /// is removed at once. There is no redo log, since nothing has to be flushed.
+    /// ([`Store::copy_to`]). On Linux it is a file of the system's memory without a name, which
+    /// takes room as far as it was written; elsewhere it is a temporary file whose name is removed
+    /// at once. There is no redo log, since nothing has to be flushed.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {

@@ -97,10 +97,9 @@ impl Options {
 
     /// Makes a store that lies in memory and ends with the process, or when its last handle is
     /// dropped. Nobody else can open it. It is as every other store apart from that; a backup or a
-    /// checkpoint of it lies in a directory and can be opened later. Its files count towards the
-    /// memory of this process, besides [`Options::memory_limit`]; see
-    /// [`create_in_memory`](crate::tree::Builder::create_in_memory) of the other engine for what
-    /// they are.
+    /// checkpoint of it lies in a directory and can be opened later. Its files take memory besides
+    /// [`Options::memory_limit`]; [`create_in_memory`](crate::tree::Builder::create_in_memory) of
+    /// the other engine says what they are.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses.
