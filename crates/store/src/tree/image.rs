@@ -232,7 +232,7 @@ impl<'p> Pieces<'p> {
         self.bytes() >> self.shift
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pieces.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 

@@ -75,6 +75,8 @@ const USED_MIN: u32 = 4;
 /// A commit of more pages, or of more bytes in long values, flushes its pages.
 const PAGES_MAX: usize = 4096;
 const EXTENT_BYTES_MAX: usize = 64 << 10;
+/// A record is worth its while up to this part of the pages that need not be flushed then.
+const RECORD_PART: usize = 2;
 /// A page of which more than this part differs from the one that it was copied from is looked for
 /// in its neighbours as well.
 const DELTA_PART: usize = 4;
@@ -137,8 +139,8 @@ impl Way {
 
 /// The way of a commit, of which [`Way::Log`] depends on whether there is a log with room. A commit
 /// of a few scattered pages gains by a log; one whose pages stand side by side is flushed as fast,
-/// and so is one that is larger than its record would be worth. A log that was just made, or let
-/// go, takes no record.
+/// and so is one that is larger than its record would be worth, as one that is mostly new long
+/// values is: the record has them in full. A log that was just made, or let go, takes no record.
 pub(crate) fn way(
     store: &Inner,
     state: &WriteState,
@@ -150,11 +152,14 @@ pub(crate) fn way(
     }
     let pages = &state.pages;
     let is_plain = !pages.early.written && pages.space.lowest_first.is_none();
-    let fits = pieces.len() <= PAGES_MAX && pages.extents.bytes() <= EXTENT_BYTES_MAX;
+    let long = pages.extents.bytes();
+    let fits = pieces.len() <= PAGES_MAX && long <= EXTENT_BYTES_MAX;
+    let is_worth_it = RECORD_PART * long <= pieces.bytes();
     // Of a map that its user writes to, the page that another one replaces is not that of the file.
     let has_log = store.options.log_size != Some(0) && !store.options.writable_map;
     let may = has_log && ring == Ring::Stays;
-    if may && is_plain && fits && pieces.len() > 1 { Way::Log } else { Way::Flush }
+    let is_logged = may && is_plain && fits && is_worth_it && pieces.len() > 1;
+    if is_logged { Way::Log } else { Way::Flush }
 }
 
 impl LogPlace {
@@ -272,9 +277,8 @@ fn prepare(
     if !durable.open || durable.run != place.run || is_early(store, place.ring_bytes(page_size)) {
         return Ok(None);
     }
-    let pages_len = image.bytes() as u64 + state.pages.extents.bytes() as u64;
-    let room_for =
-        |len: u64| place.room_for(len, durable.at, page_size).filter(|_| 2 * len <= pages_len);
+    let most = (image.bytes() + state.pages.extents.bytes()) as u64 / RECORD_PART as u64;
+    let room_for = |len: u64| place.room_for(len, durable.at, page_size).filter(|_| len <= most);
     let is_whole = build(bytes, (&place, newest.meta.txn), meta, &entries(image, state), |len| {
         room_for(len).is_some()
     });

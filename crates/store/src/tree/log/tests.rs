@@ -183,6 +183,27 @@ fn a_small_store_has_a_short_ring() {
     }
 }
 
+/// A record would have the new long values in full, so that no ring is worth its room.
+#[test]
+fn commits_of_long_values_make_no_ring() {
+    let disk = SimSystem::new(1, Config::default());
+    let store = Store::builder().system(Arc::new(disk)).create("/disk/store").unwrap();
+    store.write(|txn| txn.create_table("t", &TableOptions::new()).map(drop)).unwrap();
+    let put = |len: usize| {
+        let value = vec![7; len];
+        store.write(|txn| txn.put(txn.table("t")?, b"key", &value)).unwrap();
+    };
+    let has_ring = || store.inner.newest().unwrap().meta.log.is_some();
+    for _ in 0..10 * GAINED_MIN {
+        put(40_000);
+    }
+    assert!(!has_ring());
+    for _ in 0..2 * GAINED_MIN {
+        put(400);
+    }
+    assert!(has_ring());
+}
+
 #[test]
 fn commits_that_are_not_durable_may_stand_between() {
     let durabilities = [Durability::Durable, Durability::None, Durability::Durable];
