@@ -7,7 +7,7 @@ use hedgerow::lsm::Db;
 use hedgerow::stream::{self, Followed, Mark};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::codec::{Codec, bytes_of};
 use crate::either::{Either, either};
@@ -222,15 +222,8 @@ impl Follow {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 

@@ -8,7 +8,7 @@ use hedgerow::stream::{self, Cut, Mode, OnReject};
 use hedgerow::tree::Store;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::{OfOption, OrRaise, closed};
 use crate::fork::Born;
@@ -210,15 +210,13 @@ impl Sink {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
+    #[pyo3(signature = (kind, *_raised))]
     fn __exit__(
         &mut self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
+        _raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let _ = (error, trace);
         if kind.is_none() {
             return self.close(py);
         }

@@ -8,6 +8,7 @@ use hedgerow::stream::{self, Followed, Replica};
 use hedgerow::tree::Interrupt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::either::Either;
 use crate::errors::OrRaise;
@@ -144,15 +145,8 @@ impl Standby {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 

@@ -9,7 +9,7 @@ use hedgerow::stream;
 use hedgerow::tree::{self, Builder, CopyOptions, Snapshot};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::diff;
 use crate::either::Either;
@@ -226,15 +226,8 @@ impl Store {
         Ok(slf)
     }
 
-    #[pyo3(signature = (kind, error, trace))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 

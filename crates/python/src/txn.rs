@@ -9,7 +9,7 @@ use hedgerow::Durability;
 use hedgerow::tree::{self, Diff, ReadTxn, Snapshot, Store, TableInfo, WriteTxn};
 use pyo3::prelude::*;
 use pyo3::sync::RwLockExt;
-use pyo3::types::{PyDict, PyIterator, PyList, PyString};
+use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 
 use crate::codec::{self, Codec, bytes_of};
 use crate::diff::{self, Changes, named};
@@ -477,15 +477,13 @@ impl Transaction {
 
     /// Commits; after an exception it aborts. ``ClosedError`` if there is nothing left to commit,
     /// since the function of an order raised and the transaction was undone.
-    #[pyo3(signature = (kind, error, trace))]
+    #[pyo3(signature = (kind, *_raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
+        _raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let _ = (error, trace);
         if !matches!(*self.look(py)?, State::Closed) {
             return self.end(py, kind.is_none());
         }
@@ -559,15 +557,13 @@ impl Savepoint {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
+    #[pyo3(signature = (kind, *_raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
+        _raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let _ = (error, trace);
         if !self.is_open.load(Ordering::Acquire) {
             return Ok(());
         }

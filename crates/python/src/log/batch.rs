@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use hedgerow::Durability;
 use hedgerow::lsm;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::keyspace::{Keyspace, Place};
 use super::{Slot, lock};
@@ -62,15 +63,13 @@ impl Batch {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
+    #[pyo3(signature = (kind, *_raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
+        _raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let _ = (error, trace);
         match kind {
             None if lock(py, &self.batch).is_some() => self.commit(py),
             _ => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use hedgerow::lsm::{self, Diff, Reader};
 use hedgerow::tree::TableChange;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::keyspace::{Keyspace, Place};
 use super::{Held, lock, names_to};
@@ -174,15 +174,8 @@ impl Snapshot {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use hedgerow::Durability;
 use hedgerow::lsm;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::keyspace::{Keyspace, Place};
 use super::{Slot, lock};
@@ -76,15 +77,13 @@ impl LogTransaction {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
+    #[pyo3(signature = (kind, *_raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
+        _raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let _ = (error, trace);
         let is_open = lock(py, &self.txn).is_some();
         if kind.is_none() && is_open { self.commit(py) } else { self.abort(py) }
     }

@@ -17,6 +17,7 @@ use hedgerow::tree;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
+use pyo3::types::PyTuple;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, Connection, ErrorCode, InterruptHandle, OpenFlags, Statement};
 use sqlite as _;
@@ -305,15 +306,8 @@ impl Sql {
         slf
     }
 
-    #[pyo3(signature = (kind, error, trace))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 
