@@ -86,19 +86,25 @@ fn gets<R: Reader>(
 
 /// A measurement that has one read transaction of one thread.
 pub(crate) fn run<R: Reader>(txn: &R, step: &Step, model: &Model) -> Result<Run> {
-    let maker = &mut Maker::new(model.shape);
     let random = &mut model.random(0);
     match step.operation {
-        Operation::Get => repeat(step, |count| gets(txn, model, maker, random, count)),
+        Operation::Get => {
+            let maker = &mut Maker::new(model.shape);
+            repeat(step, |count| gets(txn, model, maker, random, count))
+        }
         Operation::GetMany => get_many(txn, step, model),
-        Operation::Miss => repeat(step, |count| {
-            let mut found = 0;
-            for _ in 0..count {
-                let word = entry::word(model.next + random.below(1 << 30));
-                found += u64::from(txn.get(maker.key(word), |_| ())?.is_some());
-            }
-            Ok(found)
-        }),
+        Operation::Miss => {
+            let maker = &mut Maker::new(model.shape);
+            repeat(step, |count| {
+                let mut found = 0;
+                for _ in 0..count {
+                    let word = entry::word(model.next + random.below(1 << 30));
+                    found += u64::from(txn.get(maker.key(word), |_| ())?.is_some());
+                }
+                Ok(found)
+            })
+        }
+        // What these leave in memory is measured: no maker, which has the memory of a value.
         Operation::Scan => repeat(step, |count| (0..count).map(|_| scan(txn)).sum()),
         Operation::ScanPages => repeat(step, |count| {
             let mut sum = 0;
