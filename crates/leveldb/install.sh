@@ -10,23 +10,11 @@
 # (release, unless said otherwise).
 set -eu
 
-if [ $# -ne 1 ] || [ "${1#-}" != "$1" ]; then
-	echo "usage: install.sh PREFIX" >&2
-	exit 2
-fi
-case $1 in
-/*) prefix=$1 ;;
-*) prefix=$PWD/$1 ;;
-esac
 folder=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$folder/../.." && pwd)
-profile=${PROFILE:-release}
+. "$folder/../installing.sh"
 
-(cd "$root" && "${CARGO:-cargo}" build --quiet --profile "$profile" -p leveldb --lib)
-built=${CARGO_TARGET_DIR:-$root/target}/$profile
-[ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
+build -p leveldb --lib
 
-to=${DESTDIR:-}$prefix
 mkdir -p "$to/lib/pkgconfig" "$to/lib/cmake/leveldb" "$to/include/leveldb/helpers"
 # Under a new name first: a program that runs with the old library keeps it.
 sh "$folder/link.sh" "$built/libleveldb.a" "$to/lib/libleveldb.so.1d.new"

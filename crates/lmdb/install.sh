@@ -9,23 +9,11 @@
 # (release, unless said otherwise).
 set -eu
 
-if [ $# -ne 1 ] || [ "${1#-}" != "$1" ]; then
-	echo "usage: install.sh PREFIX" >&2
-	exit 2
-fi
-case $1 in
-/*) prefix=$1 ;;
-*) prefix=$PWD/$1 ;;
-esac
 folder=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$folder/../.." && pwd)
-profile=${PROFILE:-release}
+. "$folder/../installing.sh"
 
-(cd "$root" && "${CARGO:-cargo}" build --quiet --profile "$profile" -p lmdb)
-built=${CARGO_TARGET_DIR:-$root/target}/$profile
-[ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
+build -p lmdb
 
-to=${DESTDIR:-}$prefix
 mkdir -p "$to/lib/pkgconfig" "$to/include"
 # Under a new name first: a program that runs with the old library keeps it.
 cp "$built/liblmdb.so" "$to/lib/liblmdb.so.0.new"

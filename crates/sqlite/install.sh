@@ -9,27 +9,15 @@
 # the C compiler; PROFILE is the profile to build with (release, unless said otherwise).
 set -eu
 
-if [ $# -ne 1 ] || [ "${1#-}" != "$1" ]; then
-	echo "usage: install.sh PREFIX" >&2
-	exit 2
-fi
-case $1 in
-/*) prefix=$1 ;;
-*) prefix=$PWD/$1 ;;
-esac
 folder=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$folder/../.." && pwd)
-profile=${PROFILE:-release}
+. "$folder/../installing.sh"
 
-(cd "$root" && "${CARGO:-cargo}" build --quiet --profile "$profile" -p sqlite)
-built=${CARGO_TARGET_DIR:-$root/target}/$profile
-[ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
+build -p sqlite
 # SQLite's headers stand beside the source that the library was made of.
 host=$(rustc -vV | sed -n 's/^host: //p')
 headers=$(cd "$root" && "${CARGO:-cargo}" metadata --format-version=1 --locked --filter-platform "$host" | tr ',' '\n' |
 	sed -n 's/.*"manifest_path":"\(.*libsqlite3-sys[^"]*\)Cargo\.toml".*/\1sqlite3/p' | head -1)
 
-to=${DESTDIR:-}$prefix
 mkdir -p "$to/lib/pkgconfig" "$to/include"
 # SQLite's functions are called by programs, everything else stays inside.
 exports=$to/lib/libsqlite3.map.new
