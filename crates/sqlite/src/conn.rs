@@ -7,7 +7,6 @@
 //! were ever on what it says about them.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use hedgerow::tree::AnyTxn as Body;
@@ -42,45 +41,16 @@ macro_rules! on_body {
 }
 pub(crate) use on_body;
 
-/// The stores that a connection of this process writes to, by their numbers.
-static WRITTEN: Mutex<Vec<[u8; 16]>> = Mutex::new(Vec::new());
-
-/// A connection of this process writes to a store, until this is dropped.
-struct Writing([u8; 16]);
-
-impl Writing {
-    fn list() -> MutexGuard<'static, Vec<[u8; 16]>> {
-        WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(id: [u8; 16]) -> Self {
-        Self::list().push(id);
-        Self(id)
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        let mut list = Self::list();
-        if let Some(at) = list.iter().position(|id| *id == self.0) {
-            list.swap_remove(at);
-        }
-    }
-}
-
-/// How long a writer waits for what is no transaction of a connection: a flush in the background,
-/// of this process or of another one.
+/// How long a writer waits for a flush in the background, of this process, or of another one: of
+/// that nobody knows whether it is a flush.
 const FLUSH_WAIT: Duration = Duration::from_secs(10);
 const FOREIGN_WAIT: Duration = Duration::from_millis(50);
 
 /// A connection's part in the turns of writers.
 #[derive(Default)]
 struct Turns {
-    /// While it writes.
-    held: Option<Writing>,
-    /// It has waited for longer than a flush takes: what has the turn is a transaction that is no
-    /// connection's. It is asked for again as often as the busy handler says, and each time it is
-    /// not waited for that long.
+    /// A flush has gone on for longer than it is waited for: the turn is asked for again as often
+    /// as the busy handler says, and each time it is not waited for that long.
     is_missed: bool,
 }
 
@@ -220,8 +190,7 @@ impl Conn {
         if base.is_some_and(|base| base != newest) {
             return Err(sys::SQLITE_BUSY_SNAPSHOT);
         }
-        let held = Some(Writing::begin(self.store.id()));
-        self.turns = Turns { held, is_missed: false };
+        self.turns.is_missed = false;
         self.savepoints.clear();
         self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
         self.turn_over();
@@ -250,7 +219,7 @@ impl Conn {
             let is_foreign = self.store.writer().is_some_and(|id| id != std::process::id());
             let is_short = is_foreign || self.turns.is_missed;
             let wait = if is_short { FOREIGN_WAIT } else { FLUSH_WAIT };
-            if Writing::list().contains(&self.store.id()) || begin.elapsed() >= wait {
+            if self.store.is_writing() || begin.elapsed() >= wait {
                 self.turns.is_missed |= begin.elapsed() >= FLUSH_WAIT;
                 return Err(sys::SQLITE_BUSY);
             }
@@ -275,7 +244,6 @@ impl Conn {
         self.savepoints.clear();
         self.turn_over();
         let durability = self.durability;
-        let _held = self.turns.held.take();
         if goes_on {
             let reader = txn.commit_and_read(durability).map_err(|e| code_of(&e))?;
             self.seen = reader.id();
@@ -301,7 +269,6 @@ impl Conn {
         self.turn_over();
         self.meta = None;
         self.readers.held = None;
-        let _held = self.turns.held.take();
         if goes_on {
             // While this one has the writer's turn no other one commits.
             let reader = self.store.begin_read().map_err(|e| code_of(&e))?;

@@ -224,6 +224,7 @@ impl Turn {
             return Ok(None);
         }
         let group = Some(first_group(store)?);
+        store.queue.note_writing();
         std::mem::forget(end);
         let store = Arc::clone(store);
         Ok(Some(Self { group, mark: None, store }))

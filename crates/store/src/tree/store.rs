@@ -221,6 +221,13 @@ impl Store {
         self.inner.lock.writer()
     }
 
+    /// Whether a transaction of this process has the writer's turn. A flush in the background takes
+    /// it for a short time, too.
+    #[doc(hidden)]
+    pub fn is_writing(&self) -> bool {
+        self.inner.queue.is_writing()
+    }
+
     /// Begins a write transaction that becomes a commit of its own: committing does not wait for a
     /// transaction of another thread, and the transaction does not see changes that another one has
     /// handed over. For callers whose threads may, inside of a transaction, wait for another

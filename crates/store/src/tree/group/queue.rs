@@ -22,6 +22,8 @@ pub(crate) struct Queue<G> {
 struct Seats<G> {
     /// A thread has the turn.
     taken: bool,
+    /// It, or one of this group before it, has it for a transaction.
+    is_writing: bool,
     waiting: VecDeque<Arc<Seat<G>>>,
     /// Whether the first of them was told that the turn is free, and did not look yet.
     told: bool,
@@ -56,8 +58,9 @@ pub(crate) enum Entry<G> {
 
 impl<G> Queue<G> {
     pub(crate) fn new() -> Self {
-        let waiting = VecDeque::new();
-        Self { seats: Mutex::new(Seats { taken: false, waiting, told: false, passed: 0 }) }
+        let (taken, is_writing, waiting) = (false, false, VecDeque::new());
+        let seats = Seats { taken, is_writing, waiting, told: false, passed: 0 };
+        Self { seats: Mutex::new(seats) }
     }
 
     /// Takes the turn if it is free.
@@ -128,6 +131,16 @@ impl<G> Queue<G> {
         true
     }
 
+    /// Notes that the thread that has the turn has it for a transaction.
+    pub(crate) fn note_writing(&self) {
+        locked(&self.seats).is_writing = true;
+    }
+
+    /// Whether the turn is taken for a transaction, and not for a flush.
+    pub(crate) fn is_writing(&self) -> bool {
+        locked(&self.seats).is_writing
+    }
+
     /// How many threads wait for the turn.
     #[cfg(feature = "testing")]
     pub(crate) fn waiting(&self) -> usize {
@@ -159,6 +172,7 @@ impl<G> Queue<G> {
     /// often gets the turn itself.
     pub(crate) fn leave(&self) {
         let mut seats = locked(&self.seats);
+        seats.is_writing = false;
         if seats.passed >= PASSED_MAX
             && let Some(seat) = seats.next()
         {
