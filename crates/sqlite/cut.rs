@@ -32,6 +32,7 @@ const BTREE: &[&str] = &[
     "IsEmpty",
     "Last",
     "LastPage",
+    "MaxPageCount",
     "MaxRecordSize",
     "Next",
     "Offset",

@@ -52,6 +52,9 @@ struct Turns {
     /// A flush has gone on for longer than it is waited for: the turn is asked for again as often
     /// as the busy handler says, and each time it is not waited for that long.
     is_missed: bool,
+    /// The most pages that the store may have when this connection writes; `None` if it has not
+    /// said so.
+    max_pages: Option<u32>,
 }
 
 /// Read transactions that are kept beside the one that goes on.
@@ -191,6 +194,7 @@ impl Conn {
             return Err(sys::SQLITE_BUSY_SNAPSHOT);
         }
         self.turns.is_missed = false;
+        self.limit_pages(&mut txn);
         self.savepoints.clear();
         self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
         self.turn_over();
@@ -229,6 +233,24 @@ impl Conn {
                 return Ok(txn);
             }
         }
+    }
+
+    /// Says how many pages the store may have when this connection writes.
+    pub(crate) fn set_max_pages(&mut self, pages: u32) {
+        self.turns.max_pages = Some(pages);
+        if let Body::Write(mut txn) = std::mem::take(&mut self.body) {
+            self.limit_pages(&mut txn);
+            self.body = Body::Write(txn);
+        }
+    }
+
+    /// Gives a transaction the maximum size that this connection has set, if it has; one that the
+    /// store has outgrown is the size that it has.
+    fn limit_pages(&self, txn: &mut WriteTxn) {
+        let Some(pages) = self.turns.max_pages else { return };
+        let pages = u64::from(pages).max(txn.page_count());
+        let own = pages * u64::from(self.store.page_size());
+        txn.set_max_size(self.store.opened_max_size().into_iter().chain([own]).min());
     }
 
     /// The number of the commit that the last transaction saw or made.

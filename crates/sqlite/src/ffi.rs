@@ -170,6 +170,12 @@ calls! {
         Ok(())
     }
 
+    /// Says how many pages the store may have when the connection writes.
+    fn hg_set_max_pages(conn, pages: u32) {
+        conn.set_max_pages(pages);
+        Ok(())
+    }
+
     /// Makes all commits durable.
     fn hg_sync(conn) {
         if conn.store().is_read_only() {

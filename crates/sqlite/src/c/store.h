@@ -51,6 +51,7 @@ int hg_commit(HgConn*, int goesOn);
 int hg_roll_back(HgConn*, int goesOn);
 int hg_end_read(HgConn*);
 int hg_set_synchronous(HgConn*, int level);
+int hg_set_max_pages(HgConn*, u32 pages);
 int hg_sync(HgConn*);
 int hg_compact(HgConn*);
 int hg_open_savepoints(HgConn*, int count);

@@ -44,6 +44,14 @@ SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   return hg_page_count(storeOf(p)->conn);
 }
 
+/* The most pages are kept by the lent pager. SQLite's pager sees to it itself that a file has no
+** more, a store is told when it is set. */
+SQLITE_PRIVATE Pgno sqlite3BtreeMaxPageCount(Btree *p, Pgno mxPage){
+  Pgno n = native_sqlite3BtreeMaxPageCount(p, mxPage);
+  if( isStore(p) && mxPage>0 ) hg_set_max_pages(storeOf(p)->conn, n);
+  return n;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeSetVersion(Btree *p, int iVersion){
   if( !isStore(p) ) return native_sqlite3BtreeSetVersion(p, iVersion);
   return SQLITE_OK;

@@ -68,6 +68,53 @@ fn a_transaction_of_the_library_is_waited_for_as_one_of_a_connection() {
     }
 }
 
+/// The most pages hold for the connection that has set them, and only for writing.
+#[test]
+fn a_file_gets_no_more_pages_than_its_connection_allows() {
+    for engine in ENGINES {
+        let pair = Pair::new();
+        let (db, other) = (pair.open(engine), pair.open(engine));
+        let number = |db: &Connection, sql| db.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let pages = || number(&db, "pragma page_count").unwrap();
+        db.execute_batch("create table t(a integer primary key, b)").unwrap();
+        assert_eq!(number(&db, "pragma max_page_count").unwrap(), 4_294_967_294, "{engine}");
+        assert_eq!(number(&db, "pragma max_page_count=100").unwrap(), 100, "{engine}");
+        let fill = |db: &Connection, begin: &str| {
+            db.execute_batch(begin)?;
+            let many = "with recursive n(i) as (values(1) union all select i+1 from n where i<999)
+                insert into t(b) select zeroblob(700) from n; commit";
+            db.execute_batch(many)
+        };
+        let put = "insert into t(b) values(zeroblob(700))";
+        let puts_until_full = || {
+            assert!((0..2000).any(|_| db.execute_batch(put).is_err()), "{engine}: never full");
+        };
+        puts_until_full();
+        assert_eq!(code(db.execute_batch(put)), rusqlite::ffi::SQLITE_FULL, "{engine}");
+        let full = pages();
+        assert!((50..=100).contains(&full), "{engine}: {full}");
+        // What was put is there, and so is what is put into one that is full in the middle.
+        let rows = number(&db, "select count(*) from t").unwrap();
+        assert_eq!(code(fill(&db, "begin immediate")), rusqlite::ffi::SQLITE_FULL, "{engine}");
+        assert_eq!(number(&db, "select count(*) from t").unwrap(), rows, "{engine}");
+        db.execute_batch("rollback").unwrap();
+        // It is never less than there are, and can be raised in a transaction.
+        assert_eq!(number(&db, "pragma max_page_count=7").unwrap(), full, "{engine}");
+        fill(&db, "begin immediate; pragma max_page_count=1000").unwrap();
+        assert!(pages() > 200, "{engine}");
+        fill(&other, "begin").unwrap();
+        // Others may have made it longer than this connection allows: it is not made longer.
+        db.execute_batch("pragma max_page_count=1").unwrap();
+        fill(&other, "begin").unwrap();
+        let long = number(&other, "pragma page_count").unwrap();
+        puts_until_full();
+        assert_eq!(pages(), long, "{engine}");
+        db.execute_batch("delete from t where a>500").unwrap();
+        db.execute_batch("insert into t(b) values(1)").unwrap();
+        assert_eq!(transcript(&db, "pragma integrity_check")[0], "'ok'", "{engine}");
+    }
+}
+
 #[test]
 fn who_only_reads_and_who_writes_may_open_in_any_order() {
     let pair = Pair::new();

@@ -361,6 +361,12 @@ impl Store {
         self.inner.pages.page_size() as u32
     }
 
+    /// The maximum size with which the store was opened, if that was said.
+    #[doc(hidden)]
+    pub fn opened_max_size(&self) -> Option<u64> {
+        self.inner.options.max_size
+    }
+
     /// False in a child process after a fork: there the store has to be opened anew.
     #[inline]
     pub fn is_of_this_process(&self) -> bool {
