@@ -67,7 +67,8 @@ pub(crate) unsafe extern "C" fn hg_root_rank(
     })
 }
 
-/// The entry of a tree with `n` before it; its bytes stay until the store is written to.
+/// The entry of a tree with `n` before it; its bytes stay until the store is written to. Of a row
+/// only the number counts: of a long one only the first page is read.
 ///
 /// # Safety
 /// As of `hg_root_count`.
@@ -89,7 +90,9 @@ pub(crate) unsafe extern "C" fn hg_root_nth(
             return Ok(());
         };
         on_body!(&conn.body, txn => {
-            if let Some(entry) = txn.nth(table, n).map_err(|e| code_of(&e))? {
+            let mut cursor = txn.cursor(table).map_err(|e| code_of(&e))?;
+            cursor.give_fronts(txn, 0);
+            if let Some(entry) = cursor.seek_nth(txn, n).map_err(|e| code_of(&e))? {
                 show(Shape { is_index, is_complete: false }, &entry, None, row, || None)?;
                 *is_there = 1;
             }

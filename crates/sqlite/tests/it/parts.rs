@@ -184,6 +184,7 @@ fn what_is_not_asked_for_of_a_long_value_is_not_read() {
         "select c from t where id=3",
         "select a from t order by id desc",
         "select max(a),min(c) from t where id>1",
+        "select hedgerow_nth('t',0),hedgerow_nth('t',2)",
     ];
     let heavy = [
         "select b from t where id=1",
