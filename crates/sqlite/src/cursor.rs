@@ -139,12 +139,13 @@ impl Copied {
 /// The most rows that a cursor goes ahead: `HG_AHEAD` in `hedgerow.c`.
 const AHEAD: usize = 128;
 
-/// Fills in what C reads of an entry; `copy` is for one that may change beneath it. `whole_len`
-/// says how long its value is, if only the first bytes of that were given.
+/// Fills in what C reads of an entry of these parts; `copy` is for one that may change beneath it.
+/// `whole_len` says how long its value is, if only the first bytes of that were given.
 #[inline(always)]
 pub(crate) fn show(
     shape: Shape,
     entry: &Entry<'_>,
+    (mut sum, mut record): (&[u8], &[u8]),
     copy: Option<&mut Copied>,
     row: &mut Row,
     whole_len: impl FnOnce() -> Option<u32>,
@@ -152,7 +153,6 @@ pub(crate) fn show(
     if !shape.is_index {
         row.rowid = rowid_of(&entry.key)?;
     }
-    let (mut sum, mut record) = parts(shape.is_index, entry)?;
     row.len = record.len() as u32;
     if record.len() >= FRONT_MIN {
         let whole_len = || if shape.is_index { None } else { whole_len() };
@@ -469,7 +469,8 @@ impl Position {
                 return Ok(false);
             };
             let copy = (is_writer && !cursor.is_on_lasting_entry(txn)).then_some(copy);
-            show(shape, &entry, copy, row, || cursor.len_of_front(txn)).map(|()| true)
+            let parts = parts(shape.is_index, &entry)?;
+            show(shape, &entry, parts, copy, row, || cursor.len_of_front(txn)).map(|()| true)
         })
     }
 

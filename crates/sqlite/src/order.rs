@@ -60,6 +60,38 @@ union Value {
 }
 
 impl Probe {
+    /// Compares an entry with what is looked for.
+    #[inline(never)]
+    fn compare(&self, entry: &[u8]) -> Ordering {
+        if let Some(decided) = self.first.compare(entry) {
+            return decided;
+        }
+        match self.compare {
+            Some(compare) => self.compare_record(compare, entry).cmp(&0),
+            None => self.compare_stored(entry, self.bytes()),
+        }
+    }
+
+    /// Compares two stored records.
+    fn compare_stored(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if self.info.is_null() {
+            return a.cmp(b);
+        }
+        let (a_len, b_len) = (a.len() as c_int, b.len() as c_int);
+        // SAFETY: as in `compare_record`; the strings live during the call.
+        let result =
+            unsafe { hg_compare(self.info, a.as_ptr().cast(), a_len, b.as_ptr().cast(), b_len) };
+        result.cmp(&0)
+    }
+
+    /// The bytes by which the store looks for it.
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the caller in C says so, and the record stays where it is during the call. Of
+        // what has no bytes the address is that of a byte which stands for it.
+        unsafe { std::slice::from_raw_parts(self.key, self.len) }
+    }
+
     /// Compares an entry with the record that is looked for, and notes it if it is equal.
     fn compare_record(
         &self,
@@ -215,11 +247,8 @@ unsafe extern "C" {
 /// Runs `f` with the bytes by which the store looks for the probe.
 #[inline(always)]
 pub(crate) fn with<R>(probe: &Probe, f: impl FnOnce(&[u8]) -> R) -> R {
-    // SAFETY: the caller in C says so, and the record stays where it is during the call. Of what
-    // has no bytes the address is that of a byte which stands for it.
-    let key = unsafe { std::slice::from_raw_parts(probe.key, probe.len) };
     let before = PROBE.replace(probe);
-    let result = f(key);
+    let result = f(probe.bytes());
     PROBE.set(before);
     result
 }
@@ -265,22 +294,13 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
 }
 
 /// The same, whatever they are.
-#[inline(never)]
 fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
     // SAFETY: as in `compare`.
-    let Some(probe) = (unsafe { PROBE.get().as_ref() }) else { return a.cmp(b) };
-    let (a_len, b_len) = (a.len() as c_int, b.len() as c_int);
-    let is_probe = b.as_ptr() == probe.key;
-    if is_probe && let Some(decided) = probe.first.compare(a) {
-        return decided;
+    match unsafe { PROBE.get().as_ref() } {
+        None => a.cmp(b),
+        Some(probe) if b.as_ptr() == probe.key => probe.compare(a),
+        Some(probe) => probe.compare_stored(a, b),
     }
-    let result = match probe.compare {
-        Some(compare) if is_probe => probe.compare_record(compare, a),
-        _ if probe.info.is_null() => return a.cmp(b),
-        // SAFETY: as in `Probe::compare_record`; the strings live during the call.
-        _ => unsafe { hg_compare(probe.info, a.as_ptr().cast(), a_len, b.as_ptr().cast(), b_len) },
-    };
-    result.cmp(&0)
 }
 
 /// Looks for the probe among the entries of a page. `None` if something else is looked for.
@@ -293,46 +313,52 @@ fn search(keys: Keys<'_>, key: &[u8]) -> Option<(usize, bool)> {
         First::NUMBER => {
             // SAFETY: C has stored what `kind` says.
             let number = unsafe { first.value.number };
-            keys.bisect_by(&Number { number, ascends, key })
+            let turn = if ascends { 0 } else { -1 };
+            keys.bisect_by(&Number { number: number ^ turn, turn, probe })
         }
         First::TEXT => {
             // SAFETY: as above; there are `len` bytes, which stay during the call.
             let text = unsafe { std::slice::from_raw_parts(first.value.text, first.len as usize) };
-            keys.bisect_by(&Text { front: TextFront::of(text), ascends, key })
+            keys.bisect_by(&Text { front: TextFront::of(text), ascends, probe })
         }
-        _ => keys.bisect(|stored| compare_any(stored, key)),
+        _ => keys.bisect(|stored| probe.compare(stored)),
     }
 }
 
 /// A record that is looked for, of which the first column is an integer.
-struct Number<'k> {
+struct Number<'p> {
+    /// Turned round by `turn`.
     number: i64,
-    ascends: bool,
-    key: &'k [u8],
+    /// What all bits of a number are changed by: of a column that descends all are, which turns the
+    /// order of numbers round.
+    turn: i64,
+    probe: &'p Probe,
 }
 
 impl Probing for Number<'_> {
     #[inline(always)]
     fn compare_ahead(&self, ahead: &[u8; AHEAD], _: usize) -> Option<Ordering> {
-        let stored = number_ahead(ahead)?;
-        if stored == self.number {
-            return None;
+        let stored = number_ahead(ahead)? ^ self.turn;
+        if stored < self.number {
+            Some(Ordering::Less)
+        } else if stored > self.number {
+            Some(Ordering::Greater)
+        } else {
+            None
         }
-        let is_less = (stored < self.number) == self.ascends;
-        Some(if is_less { Ordering::Less } else { Ordering::Greater })
     }
 
     #[inline(always)]
     fn compare(&self, key: &[u8]) -> Ordering {
-        compare_any(key, self.key)
+        self.probe.compare(key)
     }
 }
 
 /// A record that is looked for, of which the first column is a text.
-struct Text<'k> {
+struct Text<'p> {
     front: TextFront,
     ascends: bool,
-    key: &'k [u8],
+    probe: &'p Probe,
 }
 
 impl Probing for Text<'_> {
@@ -344,7 +370,7 @@ impl Probing for Text<'_> {
 
     #[inline(always)]
     fn compare(&self, key: &[u8]) -> Ordering {
-        compare_any(key, self.key)
+        self.probe.compare(key)
     }
 }
 

@@ -93,7 +93,8 @@ pub(crate) unsafe extern "C" fn hg_root_nth(
             let mut cursor = txn.cursor(table).map_err(|e| code_of(&e))?;
             cursor.give_fronts(txn, 0);
             if let Some(entry) = cursor.seek_nth(txn, n).map_err(|e| code_of(&e))? {
-                show(Shape { is_index, is_complete: false }, &entry, None, row, || None)?;
+                let shape = Shape { is_index, is_complete: false };
+                show(shape, &entry, parts(is_index, &entry)?, None, row, || None)?;
                 *is_there = 1;
             }
         });

@@ -75,22 +75,22 @@ fn show_in<S: Snapshot>(
     copy: Option<&mut Copied>,
     row: &mut Row,
 ) -> Answer<Shown> {
+    let all @ (sum, record) = parts(shape.is_index, entry)?;
     let Some(copy) = copy else {
-        let shown = show(shape, entry, None, row, || cursor.len_of_front(txn));
+        let shown = show(shape, entry, all, None, row, || cursor.len_of_front(txn));
         return shown.map(|()| Shown::Lasting);
     };
-    let (sum, record) = parts(shape.is_index, entry)?;
     let is_in_leaf =
         cursor.is_in_changed_leaf(record) && (sum.is_empty() || cursor.is_in_changed_leaf(sum));
     if is_in_leaf {
-        return show(shape, entry, None, row, || None).map(|()| Shown::InLeaf);
+        return show(shape, entry, all, None, row, || None).map(|()| Shown::InLeaf);
     }
     let is_lasting = cursor.is_on_lasting_entry(txn);
     let whole_len = || cursor.len_of_front(txn);
     if is_lasting {
-        return show(shape, entry, None, row, whole_len).map(|()| Shown::Lasting);
+        return show(shape, entry, all, None, row, whole_len).map(|()| Shown::Lasting);
     }
-    show(shape, entry, Some(copy), row, whole_len).map(|()| Shown::Copied)
+    show(shape, entry, all, Some(copy), row, whole_len).map(|()| Shown::Copied)
 }
 
 /// Steps in a transaction of one kind, as many as there is room for rows, or fewer: none after an

@@ -321,6 +321,9 @@ impl Sums {
 
     /// The value of an index entry: its checksum.
     pub(crate) fn entry(&mut self, kind: Kind, record: &[u8]) -> &[u8] {
+        if kind == Kind::Off {
+            return &[];
+        }
         self.value.clear();
         self.value.resize(kind.len(), 0);
         Self::make(&mut self.known, kind, Owner::Entry, record, &mut self.value);
