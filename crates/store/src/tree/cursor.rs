@@ -340,9 +340,11 @@ impl Cursor {
         let page: Page<'t> = self.page();
         let (rest, value) = page.plain_record_in(Layout::Dense, next)?;
         self.leaf.next = next.wrapping_add(Layout::Dense.step());
-        let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
-        let entry = Entry { key, value: value.into() };
-        if S::WRITES {
+        let shared = page.shared_of(self.leaf.shared);
+        let entry = Entry { key: Bytes::new(shared, rest), value: value.into() };
+        if S::WRITES && !self.is_paired {
+            Self::keep(&mut self.kept.key, page, shared, rest);
+        } else if S::WRITES {
             self.save(&entry);
         }
         Some(entry)

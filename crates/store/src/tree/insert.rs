@@ -310,7 +310,7 @@ pub(crate) fn replace_short(
     let Some((rest, _)) = page.plain_record(slot) else { return false };
     let key_len = page.shared().len() + rest.len();
     fits_inline(pages.page_size(), key_len, value.len())
-        && replace_in_place(pages, leaf, slot, &ValueCell::Inline(Bytes::from(value)))
+        && pages.change(leaf).replace_plain_value(slot, value)
 }
 
 /// Puts an entry of short parts in place of that of a slot, at another slot of the leaf. False, and

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// The most tables that stay open from one write transaction to the next.
 const KEPT_TABLES: usize = 16;
 /// The length of the first chunk of a list of open tables; each next one is twice as long.
-const FIRST_CHUNK: usize = 2;
+const FIRST_CHUNK: usize = 4;
 const CHUNKS: usize = 26;
 
 /// One chunk of the list.
