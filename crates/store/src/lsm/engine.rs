@@ -19,7 +19,7 @@ use super::options::Options;
 use super::read::view::{Current, Frozen};
 use crate::Durability;
 use crate::sync::atomic::AtomicBool;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 use crate::{Error, Result};
 
 mod merge;
@@ -34,6 +34,8 @@ pub(crate) struct Health {
     poison: Mutex<Option<String>>,
     /// Whether an edit of the manifest failed, so that it may be there or not.
     edit_is_unsure: AtomicBool,
+    /// The files that such edits add.
+    unsure: Mutex<Vec<Name>>,
 }
 
 impl Health {
@@ -170,6 +172,13 @@ impl Inner {
         }
         let renewed = Manifest::create(next, self.directory.random()).map(|new| *manifest = new);
         unsure.store(renewed.is_err(), Ordering::Release);
+        let mut files = locked(&self.health.unsure);
+        if renewed.is_ok() {
+            let gone = files.drain(..).filter(|&name| !next.names(name));
+            gone.for_each(|name| self.directory.give_up(&self.directory.file(name)));
+        } else if !is_added {
+            files.extend(edits.iter().filter_map(Edit::adds));
+        }
         // An edit that was added counts, whichever of the two manifests is there.
         if is_added { Ok(()) } else { renewed }
     }

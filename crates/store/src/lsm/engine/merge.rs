@@ -10,7 +10,7 @@ use crate::Result;
 use crate::canary::{Bug, is_planted};
 use crate::lsm::levels::compact::{self, Plan, Sizes};
 use crate::lsm::levels::debt;
-use crate::lsm::levels::run::{self, Output, Rules};
+use crate::lsm::levels::run::{self, Numbers, Output, Rules};
 use crate::lsm::levels::table_file::TableFile;
 use crate::lsm::levels::version::{Edit, Segment, Version};
 use crate::lsm::log::segment::Identity;
@@ -72,11 +72,12 @@ impl Inner {
             // All that is to be in it is; and its table may point to where its values stand.
             self.clock.wait_for(oldest.last_seq);
             self.seal_ended()?;
+            let number = || self.new_number();
             let output = Output {
                 version: &current.version,
                 rules: Rules { snapshots: self.clock.readers(), is_last: false },
                 table_bytes: u64::MAX,
-                number: &|| self.new_number(),
+                numbers: Numbers::new(&number),
                 may_share: false,
             };
             let mut source = oldest.buffer.walk();
@@ -157,6 +158,7 @@ impl Inner {
         moves: Moves<'_>,
         may_share: bool,
     ) -> Result<()> {
+        let number = || self.new_number();
         let output = Output {
             version,
             rules: Rules {
@@ -164,7 +166,7 @@ impl Inner {
                 is_last: plan.is_last || is_planted(Bug::TombstoneDropped),
             },
             table_bytes: self.options.table_bytes,
-            number: &|| self.new_number(),
+            numbers: Numbers::new(&number),
             may_share,
         };
         let merge = || run::compact(&output, plan, moves);

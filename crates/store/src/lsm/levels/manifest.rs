@@ -5,6 +5,7 @@
 //! salt and the record's place. Each record is flushed before the next one is written; so a record
 //! that is not whole is either the last one, of an edit that was never acknowledged, or damage.
 
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -234,6 +235,28 @@ pub(crate) fn read(directory: &Arc<Directory>) -> Result<Option<Version>> {
 /// # Errors
 /// As [`read`].
 pub(crate) fn find(directory: &Arc<Directory>) -> Result<Option<(Version, Option<Extent>)>> {
+    let Some((path, bytes)) = load(directory)? else { return Ok(None) };
+    replay(directory, &path, &bytes).map(Some)
+}
+
+/// The tables and segments that any record of the manifest names, those too that are gone by now.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn ever_named(directory: &Directory) -> Result<BTreeSet<Name>> {
+    let mut named = BTreeSet::new();
+    let Some((path, bytes)) = load(directory)? else { return Ok(named) };
+    let (salt, mut at) = (read_header(&path, &bytes)?, HEADER_BYTES);
+    while let Some(len) = record_at(&bytes, salt, at) {
+        let edits = decode(&bytes[at + RECORD_HEADER_BYTES..at + len]).unwrap_or_default();
+        named.extend(edits.iter().filter_map(Edit::adds));
+        at += len;
+    }
+    Ok(named)
+}
+
+/// The bytes of a directory's manifest, and its path; `None` if there is none.
+fn load(directory: &Directory) -> Result<Option<(PathBuf, Vec<u8>)>> {
     let path = directory.file(Name::Manifest);
     let file = match directory.system.open_data(&path, Open::Read, 0) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -245,7 +268,7 @@ pub(crate) fn find(directory: &Arc<Directory>) -> Result<Option<(Version, Option
     }
     let mut bytes = vec![0; len as usize];
     file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
-    replay(directory, &path, &bytes).map(Some)
+    Ok(Some((path, bytes)))
 }
 
 /// Whether the store of a directory was written by a backup and not opened since.

@@ -9,11 +9,13 @@ use super::table_file::TableFile;
 use super::version::{Edit, Version};
 use crate::Result;
 use crate::lsm::entry::{Entry, Kind, Pointer};
+use crate::lsm::files::Name;
 use crate::lsm::merge::{Merge, Source};
 use crate::lsm::numbers::NumberMap;
 use crate::lsm::table::{Pace, TableBuilder, TableCursor, TableMeta};
 use crate::lsm::tombstones::{Pieces, Tombstone};
 use crate::lsm::values::moving::{Moves, Moving};
+use crate::sync::{Mutex, locked};
 
 /// What may be left out.
 pub(crate) struct Rules {
@@ -105,10 +107,41 @@ pub(crate) struct Output<'o> {
     pub(crate) rules: Rules,
     /// A table is closed when it has this many bytes; the versions of one key stay together.
     pub(crate) table_bytes: u64,
-    /// Gives numbers to files.
-    pub(crate) number: &'o (dyn Fn() -> u32 + Sync),
+    pub(crate) numbers: Numbers<'o>,
     /// Whether another thread may do half of it.
     pub(crate) may_share: bool,
+}
+
+impl Output<'_> {
+    /// Removes what was written, since the rest of it was not: on a full disk it would take room
+    /// until the store is opened anew.
+    fn give_up(&self) {
+        let directory = self.version.directory();
+        for &number in locked(&self.numbers.given).iter() {
+            for name in [Name::Table(number), Name::Segment(number)] {
+                directory.give_up(&directory.file(name));
+            }
+        }
+    }
+}
+
+/// Gives numbers to the files that are written, and knows them.
+pub(crate) struct Numbers<'n> {
+    next: &'n (dyn Fn() -> u32 + Sync),
+    given: Mutex<Vec<u32>>,
+}
+
+impl<'n> Numbers<'n> {
+    /// None is given yet; `next` says which are free.
+    pub(crate) fn new(next: &'n (dyn Fn() -> u32 + Sync)) -> Self {
+        Self { next, given: Mutex::default() }
+    }
+
+    fn give(&self) -> u32 {
+        let number = (self.next)();
+        locked(&self.given).push(number);
+        number
+    }
 }
 
 /// Keys from the first one on, and before the second one.
@@ -168,7 +201,7 @@ impl Tables<'_> {
         match &mut self.open {
             Some(open) => Ok(open),
             empty => {
-                let number = (self.output.number)();
+                let number = self.output.numbers.give();
                 Ok(empty.insert(TableBuilder::new(self.output.version.directory(), number)?))
             }
         }
@@ -193,13 +226,14 @@ impl Tables<'_> {
 /// then, names included.
 ///
 /// # Errors
-/// If something cannot be read or written; what was written is an orphan then.
+/// If something cannot be read or written; nothing of it is left then.
 pub(crate) fn write_tables(
     output: &Output<'_>,
     source: &mut dyn Source,
     pieces: &Pieces,
 ) -> Result<Vec<TableMeta>> {
-    write(output, Moves::NONE, source, pieces, WHOLE).map(|(tables, _)| tables)
+    let written = write(output, Moves::NONE, source, pieces, WHOLE);
+    written.map(|(tables, _)| tables).inspect_err(|_| output.give_up())
 }
 
 /// Tables, and edits that add segments of values that have moved.
@@ -217,7 +251,8 @@ fn write(
     let low = from.unwrap_or_default().to_vec();
     let (done, moved) = (Vec::new(), NumberMap::default());
     let mut tables = Tables { output, pieces, open: None, low, done, moved };
-    let mut moving = Moving::new(output.version, moves, output.number);
+    let number = || output.numbers.give();
+    let mut moving = Moving::new(output.version, moves, &number);
     match from {
         Some(from) => source.seek(from, u64::MAX)?,
         None => source.first()?,
@@ -281,10 +316,11 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan, moves: Moves<'_>) -> Res
     };
     let middle =
         if output.may_share && moves.segments.is_empty() { middle(&upper, &lower)? } else { None };
-    let (tables, values) = match &middle {
-        Some(middle) => share(&write, middle)?,
-        None => write(WHOLE)?,
+    let written = match &middle {
+        Some(middle) => share(&write, middle),
+        None => write(WHOLE),
     };
+    let (tables, values) = written.inspect_err(|_| output.give_up())?;
     let removed = plan.upper.iter().chain(&plan.lower);
     let removed = removed.map(|&number| Edit::RemoveTable { number });
     let added = tables.into_iter().map(|meta| Edit::AddTable { level, meta });

@@ -112,6 +112,19 @@ pub(crate) enum Edit {
     },
 }
 
+impl Edit {
+    /// The file that it adds to the store.
+    pub(crate) fn adds(&self) -> Option<Name> {
+        match self {
+            Self::AddTable { meta, .. } => Some(Name::Table(meta.number)),
+            Self::AddSegment(identity) | Self::AddValues { identity, .. } => {
+                Some(Name::Segment(identity.number))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A commit that stays readable under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pinned {

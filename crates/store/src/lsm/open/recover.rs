@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering;
 use super::replay::{Job, Replay};
 use crate::lsm::buffer::Buffer;
 use crate::lsm::engine::FROZEN_MAX;
-use crate::lsm::files::Name;
-use crate::lsm::levels::manifest::Extent;
-use crate::lsm::levels::run::{self, Output, Rules};
+use crate::lsm::files::{Directory, Name};
+use crate::lsm::levels::manifest::{self, Extent};
+use crate::lsm::levels::run::{self, Numbers, Output, Rules};
 use crate::lsm::levels::version::{Edit, Pinned, Sealed, Segment, Version};
 use crate::lsm::log::groups::{Groups, PREFETCH_BYTES, Stretch};
 use crate::lsm::log::pending::Remains;
@@ -108,6 +108,9 @@ impl<'o> Recovery<'o> {
             return Err(Error::corrupt_at(&directory.file(missing), 0, what));
         }
         let has_orphans = there.iter().any(|&name| !version.names(name));
+        if has_orphans && access == Access::Write {
+            remove_unnamed(directory, &there)?;
+        }
         let numbers = there.iter().filter_map(|&name| match name {
             Name::Segment(number) | Name::Table(number) => Some(number),
             _ => None,
@@ -396,11 +399,12 @@ impl<'o> Recovery<'o> {
         self.replay.settle()?;
         let Some(Frozen { buffer, last_seq }) = self.frozen.pop() else { return Ok(()) };
         let next_file = AtomicU32::new(self.next_file);
+        let number = || next_file.fetch_add(1, Ordering::Relaxed);
         let output = Output {
             version: &self.version,
             rules: Rules { snapshots: self.readers(), is_last: false },
             table_bytes: u64::MAX,
-            number: &|| next_file.fetch_add(1, Ordering::Relaxed),
+            numbers: Numbers::new(&number),
             may_share: false,
         };
         let pieces = output.rules.pieces(&buffer.tombstones());
@@ -410,6 +414,25 @@ impl<'o> Recovery<'o> {
         self.edits.push(Edit::Flushed { seq: last_seq });
         Ok(())
     }
+}
+
+/// Removes files that no record of the manifest has ever named: what a merge or a copy was writing
+/// when its process ended. However much of the manifest's end a loss of power takes, none of them
+/// comes to count; so it need not be written anew first, for which a full disk has no room.
+fn remove_unnamed(directory: &Directory, there: &BTreeSet<Name>) -> Result<()> {
+    let named = manifest::ever_named(directory)?;
+    let is_unnamed = |name: &&Name| match name {
+        Name::Segment(_) | Name::Table(_) => !named.contains(name),
+        Name::Copy(_) => true,
+        _ => false,
+    };
+    let mut unnamed = there.iter().filter(is_unnamed).peekable();
+    if unnamed.peek().is_some() {
+        // The manifest may stand in the place of one that named other files.
+        directory.sync()?;
+    }
+    unnamed.for_each(|&name| directory.give_up(&directory.file(name)));
+    Ok(())
 }
 
 /// How the manifest says that a segment has ended.

@@ -370,3 +370,19 @@ fn sizes_without_end_are_taken() {
     db.compact().unwrap();
     assert!(db.check().unwrap().damage.is_empty());
 }
+
+/// Hunts for an opening that finds no room for what it writes, since what a process was writing
+/// when it was killed takes it.
+#[test]
+fn what_no_manifest_has_named_makes_room_for_an_opening() {
+    let (system, count, _) = with_segments(3, Durability::Durable);
+    let stray = ["77.table", "78.log", "79.copy"].map(|name| format!("/d/store/000000{name}"));
+    for path in &stray {
+        let file = crate::os::System::open_data(&system, Path::new(path), Open::Create, 0o600);
+        file.unwrap().write_at(&[std::io::IoSlice::new(&[7; 4000])], 0).unwrap();
+    }
+    system.set_capacity(Some(system.used()));
+    assert_eq!(survivors(&system), count);
+    let left: Vec<PathBuf> = system.files();
+    assert!(stray.iter().all(|path| !left.contains(&PathBuf::from(path))), "{left:?}");
+}

@@ -111,3 +111,40 @@ fn long_values_that_are_overwritten_leave_their_segments() {
     let read = db.range(&space, ..).unwrap().map(Result::unwrap);
     assert_eq!(read.filter(|(_, value)| value[..] == [39; 8 << 10]).count(), 20);
 }
+
+/// Hunts for files that a merge has finished before it fails on a full disk, and that take room
+/// there until the store is opened anew.
+#[test]
+fn a_merge_that_fails_leaves_no_files() {
+    let disk = SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() });
+    let options = Options::new().create(true).durability(Durability::Eventual);
+    let options = options.memtable_bytes(8 << 10).table_bytes(8 << 10).segment_bytes(16 << 10);
+    let db = options.system(Arc::new(disk.clone())).open("/d/store").unwrap();
+    for separation_threshold in [u32::MAX, 64] {
+        let of = KeyspaceOptions { separation_threshold, ..Default::default() };
+        let space = db.keyspace(separation_threshold.to_string(), of).unwrap();
+        for key in 0..600 {
+            db.write(batch(&space, &[key, key / 2], 100)).unwrap();
+        }
+        let mut failed = 0;
+        for room in (0..).step_by(1500) {
+            db.delete(&space, &(room / 1500_u32).to_be_bytes()).unwrap();
+            disk.set_capacity(Some(disk.used() + u64::from(room)));
+            let is_done = db.compact().is_ok();
+            disk.set_capacity(None);
+            // If the manifest may name files of an edit that failed, it is written anew now.
+            db.write(batch(&space, &[1000], 100)).unwrap();
+            let version = Arc::clone(&db.inner.current().version);
+            let names = db.inner.directory.names().unwrap().into_iter();
+            let stray: Vec<_> =
+                names.filter(|&name| name.is_data() && !version.names(name)).collect();
+            assert_eq!(stray, [], "with room for {room} bytes");
+            if is_done {
+                break;
+            }
+            failed += 1;
+        }
+        assert!(failed > 5, "{failed}");
+        assert!(db.check().unwrap().is_sound());
+    }
+}
