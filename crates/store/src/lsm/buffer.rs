@@ -193,8 +193,8 @@ impl Buffer {
         self.points.bytes() + self.keys.memory() + self.ranges() * TOMBSTONE_BYTES
     }
 
-    /// About how many bytes what is in it takes.
-    fn bytes(&self) -> usize {
+    /// About how many bytes what is in it takes, in a table, too.
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed) as usize + self.ranges() * TOMBSTONE_BYTES
     }
 

@@ -103,7 +103,7 @@ impl Inner {
     }
 
     /// Looks at what readers read now.
-    fn with_current<R>(&self, f: impl FnOnce(&Current) -> R) -> R {
+    pub(crate) fn with_current<R>(&self, f: impl FnOnce(&Current) -> R) -> R {
         f(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -210,7 +210,8 @@ impl Inner {
         self.background.set_behind(standing.behind(unmerged));
         let is_full = writer.active.is_full(self.options.memtable_bytes)
             || pace::covers_much(writer.active.data_bytes(), &self.options)
-            || standing.may_hide_much(last.saturating_sub(begun));
+            || standing.may_hide_much(last.saturating_sub(begun))
+            || self.should_flush_early(writer);
         if is_full && self.background.is_on() {
             let waiting = || self.with_current(|current| current.frozen.len());
             self.background.wait_for_room(|| waiting() < FROZEN_MAX)?;

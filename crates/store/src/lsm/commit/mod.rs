@@ -344,7 +344,9 @@ impl Inner {
         let added = |(count, body): &(u32, &[u8])| body.len() + *count as usize * ENTRY_BYTES;
         writer.unlooked += groups.iter().map(added).sum::<usize>() as u64;
         let (active, segment) = (Arc::clone(&writer.active), writer.log.identity().number);
-        let (notice, is_done) = (writer.log.notice(), false);
+        let notice = writer.log.notice();
+        let notice = notice.map(|notice| notice.sparing(|bytes| self.has_plenty(writer, bytes)));
+        let is_done = false;
         Ok(Appended { inner: self, active, segment, offset, first, end, notice, is_done })
     }
 

@@ -26,7 +26,7 @@ pub(super) enum Refusal {
     Dropped(Vec<u8>),
     /// Others changed what its transaction read or wrote.
     Conflict,
-    /// It puts something, and the disk is nearly full.
+    /// The disk is nearly full.
     Full(TooLittle),
 }
 
@@ -35,8 +35,10 @@ pub(super) enum Refusal {
 pub(super) struct TooLittle {
     /// What it would be written to.
     pub(super) log: PathBuf,
-    /// This much is to be free.
+    /// This much is to be free,
     pub(super) kept: u64,
+    /// also after what only deletes.
+    pub(super) is_for_all: bool,
 }
 
 impl From<Refusal> for Error {
@@ -45,10 +47,14 @@ impl From<Refusal> for Error {
             Refusal::Failed(reason) => Self::CommitFailed { reason },
             Refusal::Dropped(name) => Self::NoTable { name },
             Refusal::Conflict => Self::Conflict,
-            Refusal::Full(TooLittle { log, kept }) => {
+            Refusal::Full(TooLittle { log, kept, is_for_all }) => {
+                let why = match is_for_all {
+                    true => "what was deleted needs to go to tables; flush or compact the store",
+                    false => "merging needs; what only deletes is still taken",
+                };
                 let reason = format!(
                     "the disk is nearly full: less than the {kept} bytes would be left free that \
-                     merging needs; what only deletes is still taken"
+                     {why}"
                 );
                 Self::io("write to", &log, std::io::Error::new(ErrorKind::StorageFull, reason))
             }

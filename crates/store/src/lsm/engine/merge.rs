@@ -79,6 +79,7 @@ impl Inner {
                 table_bytes: u64::MAX,
                 numbers: Numbers::new(&number),
                 may_share: false,
+                leaves: 0,
             };
             let mut source = oldest.buffer.walk();
             let pieces = output.rules.pieces(&oldest.buffer.tombstones());
@@ -140,7 +141,9 @@ impl Inner {
         let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
         let bounds = gc::Bounds::steady(&version, self.options.segment_bytes);
         let next = |sizes: &Sizes, bounds: &gc::Bounds| {
-            let merge = compact::choose(&version, sizes).map(Due::Merge);
+            let merge = compact::choose(&version, sizes);
+            let merge = merge.map(|plan| compact::fit(&version, plan, self.room_for_merges()));
+            let merge = merge.map(Due::Merge);
             let victims = || Some(gc::choose(&version, bounds)).filter(|list| !list.is_empty());
             merge.or_else(|| if is_futile { None } else { victims().map(Due::Collect) })
         };
@@ -165,9 +168,15 @@ impl Inner {
                 snapshots: self.clock.readers(),
                 is_last: plan.is_last || is_planted(Bug::TombstoneDropped),
             },
-            table_bytes: self.options.table_bytes,
+            table_bytes: compact::table_bytes(
+                version,
+                plan,
+                self.room_for_merges(),
+                self.options.table_bytes,
+            ),
             numbers: Numbers::new(&number),
             may_share,
+            leaves: self.kept_by_merges(),
         };
         let merge = || run::compact(&output, plan, moves);
         let edits = within(Work::LSM_MERGE, &self.directory.path, merge)?;
@@ -203,7 +212,8 @@ impl Inner {
             let salt = self.directory.random();
             let identity = Identity { number: self.new_number(), salt, first_seq: 0 };
             before += segment_bytes(&version, &step);
-            let collect = || gc::collect(&version, &needed, &step, identity);
+            let output = (identity, self.kept_by_merges());
+            let collect = || gc::collect(&version, &needed, &step, output);
             let edits = within(Work::LSM_COLLECT, &self.directory.path, collect)?;
             self.install(edits, |_| {})?;
             let bytes = segment_bytes(&self.current().version, &[identity.number]);
@@ -229,6 +239,7 @@ impl Inner {
                 meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
             };
             let Some(plan) = compact::choose_full(&version, may_forget) else { break };
+            let plan = compact::fit(&version, plan, self.room_for_merges());
             // The caller waits for it, so it may use the processors.
             self.run_plan(&version, &plan, Moves::NONE, self.background.is_on())?;
         }
@@ -245,10 +256,12 @@ impl Inner {
         };
         let (mut left, segment_bytes) = (chosen(now())?, self.options.segment_bytes);
         while !left.is_empty() {
-            let segments = arrange::next_batch(&now(), &mut left, segment_bytes);
+            let segments =
+                arrange::next_batch(&now(), &mut left, segment_bytes, self.room_for_merges());
             let plans = arrange::plans(&now(), &segments);
             for plan in plans {
-                let moves = Moves { segments: &segments, segment_bytes };
+                let leaves = self.kept_by_merges();
+                let moves = Moves { segments: &segments, segment_bytes, leaves };
                 self.run_plan(&now(), &plan, moves, false)?;
             }
         }

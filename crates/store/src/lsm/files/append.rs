@@ -24,6 +24,8 @@ pub(crate) struct Appender {
     piece_bytes: usize,
     trail: Trail,
     charge: Charge,
+    /// This much is left free on the disk.
+    leaves: u64,
 }
 
 /// Where a file that is written from the front to the end is on its way to the disk.
@@ -136,6 +138,16 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
+    /// How many bytes of the disk it reserves.
+    pub(crate) fn reserves(&self) -> u64 {
+        self.reserve.end - self.reserve.start
+    }
+
+    /// Nothing is reserved: room is found as the file grows.
+    pub(crate) fn reserve_nothing(&mut self) {
+        self.reserve = 0..0;
+    }
+
     pub(crate) fn tell(&self, file: &dyn DataFile) {
         self.begin(file);
         if !self.release.is_empty() {
@@ -154,18 +166,18 @@ impl Advice {
 }
 
 impl Appender {
-    /// Makes the file.
+    /// Makes the file; of the disk, `leaves` bytes stay free.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn create(directory: &Arc<Directory>, name: Name) -> Result<Self> {
+    pub(crate) fn create(directory: &Arc<Directory>, name: Name, leaves: u64) -> Result<Self> {
         let (path, file) = directory.create(name)?;
         let budget = &directory.budget;
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let trail = Trail::new(0, budget.written_bytes()).keeping(directory.is_cached);
         let (buffer, piece_bytes) = (Vec::new(), budget.piece_bytes());
         let directory = Some(Arc::clone(directory));
-        Ok(Self { directory, path, file, buffer, piece_bytes, trail, charge })
+        Ok(Self { directory, path, file, buffer, piece_bytes, trail, charge, leaves })
     }
 
     /// The directory of the file while it is being written.
@@ -193,12 +205,30 @@ impl Appender {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let written = self.file.append_at(&[IoSlice::new(&self.buffer)], self.trail.written());
+        let has_room = self.has_room();
+        let written = has_room.and_then(|()| {
+            self.file.append_at(&[IoSlice::new(&self.buffer)], self.trail.written())
+        });
         written.map_err(|e| Error::io("write to", &self.path, e))?;
         self.trail.advance(self.len());
         self.trail.due().iter().for_each(|advice| advice.tell(&*self.file));
         self.buffer.clear();
         Ok(())
+    }
+
+    /// Whether enough stays free on the disk.
+    fn has_room(&self) -> std::io::Result<()> {
+        let leaves = self.leaves;
+        let Some(directory) = self.directory.as_ref().filter(|_| leaves > 0) else { return Ok(()) };
+        let free = directory.system.free_bytes(&directory.path);
+        if free.is_none_or(|free| free >= leaves.saturating_add(self.buffer.len() as u64)) {
+            return Ok(());
+        }
+        let reason = format!(
+            "the disk is nearly full: less than the {leaves} bytes would be left free that \
+             deleting needs"
+        );
+        Err(std::io::Error::new(std::io::ErrorKind::StorageFull, reason))
     }
 
     /// Ends the file, which is then on stable storage, except its name.

@@ -25,6 +25,15 @@ const LEVEL0_TABLES_BEHIND: usize = 13;
 const HIDDEN_PERCENT: u64 = 6;
 const HIDDEN_PERCENT_PRESSED: u64 = 2;
 
+/// Where there is little room on the disk a table takes no more than this part of it,
+const TABLE_PART: u64 = 8;
+/// or than this.
+const TABLE_BYTES_MIN: u64 = 16 << 10;
+/// A merge of one with those below it takes about this part;
+const MERGE_PART: u64 = 2;
+/// but for that no table is cut shorter than this.
+const CUT_BYTES_MIN: u64 = 512;
+
 /// Sizes that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
@@ -219,6 +228,56 @@ pub(crate) fn choose_full(
 
 fn next_used(version: &Version, from: usize) -> usize {
     (from..BOTTOM).find(|&level| !version.level(level).is_empty()).unwrap_or(BOTTOM)
+}
+
+/// This plan, or one that leads the same way in smaller steps, if there may be too little room on
+/// the disk for what this one writes before it removes anything, and another one fits.
+pub(crate) fn fit(version: &Version, plan: Plan, room: u64) -> Plan {
+    match read_bytes(version, &plan) > room {
+        true => choose_small(version, room).unwrap_or(plan),
+        false => plan,
+    }
+}
+
+/// How many bytes a plan reads. It writes no more.
+fn read_bytes(version: &Version, plan: &Plan) -> u64 {
+    let is_read = |number| plan.upper.contains(number) || plan.lower.contains(number);
+    let levels = [plan.from, plan.to];
+    let tables = version.tables().filter(|(level, _)| levels.contains(level));
+    let read = tables.filter(|(_, table)| is_read(&table.meta.number));
+    read.map(|(_, table)| table.meta.bytes).sum()
+}
+
+/// The smallest plan, if it reads at most so many bytes: moving a table down, or level 0 to a level
+/// that holds nothing, from where its parts are moved down.
+fn choose_small(version: &Version, room: u64) -> Option<Plan> {
+    let down = |from: usize| {
+        let to = next_used(version, from + 1);
+        version
+            .level(from)
+            .iter()
+            .map(move |table| plan(version, from, vec![Arc::clone(table)], to))
+    };
+    let level0 = match (version.level(0), next_used(version, 1)) {
+        ([], _) => None,
+        (tables, first) => Some(plan(version, 0, tables.to_vec(), (first - 1).max(1))),
+    };
+    let plans = (1..BOTTOM).flat_map(down).chain(level0);
+    let fitting = plans.map(|plan| (read_bytes(version, &plan), plan)).filter(|fit| fit.0 <= room);
+    fitting.min_by_key(|fit| fit.0).map(|fit| fit.1)
+}
+
+/// How long the tables become that a plan writes: where there is little room on the disk, so short
+/// that merging one with those below it takes a part of it only.
+pub(crate) fn table_bytes(version: &Version, plan: &Plan, room: u64, most: u64) -> u64 {
+    let most = most.min((room / TABLE_PART).max(TABLE_BYTES_MIN));
+    let below = (plan.to + 1..LEVELS).map(|level| bytes(version.level(level))).max().unwrap_or(0);
+    if below <= room {
+        return most;
+    }
+    let read = u128::from(read_bytes(version, plan));
+    let share = read * u128::from(room / MERGE_PART) / u128::from(below);
+    most.min(u64::try_from(share).unwrap_or(u64::MAX).max(CUT_BYTES_MIN))
 }
 
 #[cfg(test)]

@@ -115,6 +115,22 @@ pub(crate) fn covers_much(bytes: u64, options: &Options) -> bool {
 const KEPT_FREE_PART: u64 = 4;
 /// this many buffers and tables.
 const KEPT_FREE_TABLES: u64 = 16;
+/// Merging and collecting leave this part of that, but no more than a segment and
+const KEPT_BY_MERGES_PART: u64 = 4;
+/// this many buffers: as much can be deleted before it goes to tables.
+const KEPT_BY_MERGES_BUFFERS: u64 = 2;
+/// What is deleted leaves this part of it, so that it goes to tables.
+const KEPT_BY_DELETES_PART: u64 = 2;
+
+/// What is left free on the disk, and by whom: who writes so that others can give room back may
+/// use what these leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeptFree {
+    pub(crate) by_puts: u64,
+    /// By merging and collecting.
+    pub(crate) by_merges: u64,
+    pub(crate) by_deletes: u64,
+}
 
 /// What is written but stands in no table yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,11 +202,16 @@ impl Standing {
             || self.hidden_by(operations) >= share
     }
 
-    /// How many bytes of the disk puts leave free.
-    pub(crate) fn kept_free(&self, options: &Options) -> u64 {
-        let table = options.table_bytes.saturating_add(options.memtable_bytes as u64);
-        let work = table.saturating_mul(KEPT_FREE_TABLES).saturating_add(options.segment_bytes);
-        (self.space / KEPT_FREE_PART).min(work)
+    /// How many bytes of the disk are left free, where the log has this many bytes that the version
+    /// does not know.
+    pub(crate) fn kept_free(&self, log_bytes: u64, options: &Options) -> KeptFree {
+        let (segment, buffer) = (options.segment_bytes, options.memtable_bytes as u64);
+        let table = options.table_bytes.saturating_add(buffer);
+        let work = table.saturating_mul(KEPT_FREE_TABLES).saturating_add(segment);
+        let by_puts = ((self.space + log_bytes) / KEPT_FREE_PART).min(work);
+        let deleted = (KEPT_BY_MERGES_BUFFERS * buffer).saturating_add(segment);
+        let by_merges = (by_puts / KEPT_BY_MERGES_PART).min(deleted);
+        KeptFree { by_puts, by_merges, by_deletes: by_merges / KEPT_BY_DELETES_PART }
     }
 
     /// How late the background work is.

@@ -110,6 +110,8 @@ pub(crate) struct Output<'o> {
     pub(crate) numbers: Numbers<'o>,
     /// Whether another thread may do half of it.
     pub(crate) may_share: bool,
+    /// Of the disk, this many bytes stay free.
+    pub(crate) leaves: u64,
 }
 
 impl Output<'_> {
@@ -202,7 +204,8 @@ impl Tables<'_> {
             Some(open) => Ok(open),
             empty => {
                 let number = self.output.numbers.give();
-                Ok(empty.insert(TableBuilder::new(self.output.version.directory(), number)?))
+                let (directory, leaves) = (self.output.version.directory(), self.output.leaves);
+                Ok(empty.insert(TableBuilder::new(directory, number, leaves)?))
             }
         }
     }

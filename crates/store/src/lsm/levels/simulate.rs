@@ -384,7 +384,8 @@ impl Simulation {
         let order = logs.map(|segment| (segment.identity.number, (1, 1))).collect();
         let mut left = arrange::choose(&self.version, &order);
         while !left.is_empty() {
-            let batch = arrange::next_batch(&self.version, &mut left, self.shape.segment_bytes);
+            let most = self.shape.segment_bytes;
+            let batch = arrange::next_batch(&self.version, &mut left, most, u64::MAX);
             for plan in arrange::plans(&self.version, &batch) {
                 self.move_values(&plan, &batch)?;
             }

@@ -133,6 +133,15 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
+    /// The same, but nothing is reserved on a disk that has not plenty of room for it.
+    pub(crate) fn sparing(mut self, has_plenty: impl FnOnce(u64) -> bool) -> Self {
+        let reserves = self.advice.reserves();
+        if reserves > 0 && !has_plenty(reserves) {
+            self.advice.reserve_nothing();
+        }
+        self
+    }
+
     /// Tells it; what is on the disk is kept in the system's cache as long as there is room.
     pub(crate) fn tell(&self, warm: &Warm, blocks: &Blocks) {
         let range = self.advice.begin(&*self.file);

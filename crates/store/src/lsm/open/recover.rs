@@ -406,6 +406,7 @@ impl<'o> Recovery<'o> {
             table_bytes: u64::MAX,
             numbers: Numbers::new(&number),
             may_share: false,
+            leaves: 0,
         };
         let pieces = output.rules.pieces(&buffer.tombstones());
         let tables = run::write_tables(&output, &mut buffer.walk(), &pieces)?;

@@ -36,12 +36,12 @@ pub(crate) struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// Begins the table with this number.
+    /// Begins the table with this number; of the disk, `leaves` bytes stay free.
     ///
     /// # Errors
     /// If the file cannot be made.
-    pub(crate) fn new(directory: &Arc<Directory>, number: u32) -> Result<Self> {
-        let out = Appender::create(directory, Name::Table(number))?;
+    pub(crate) fn new(directory: &Arc<Directory>, number: u32, leaves: u64) -> Result<Self> {
+        let out = Appender::create(directory, Name::Table(number), leaves)?;
         let bounds = Bounds { first: Vec::new(), last: Vec::new(), excludes_last: false };
         let meta = TableMeta {
             number,

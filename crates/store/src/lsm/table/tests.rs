@@ -37,7 +37,7 @@ fn write(entries: &[Owned], blocks: u64) -> (SimSystem, Arc<Directory>, TableMet
     let directory = Directory::new(Arc::new(system.clone()), PathBuf::from("/d"), 0o600, budget);
     directory.system.create_directory(&directory.path, 0o700).unwrap();
     let directory = Arc::new(directory);
-    let mut builder = TableBuilder::new(&directory, 5).unwrap();
+    let mut builder = TableBuilder::new(&directory, 5, 0).unwrap();
     for (key, seq, value) in entries {
         builder.add(Entry { key, seq: *seq, kind: Kind::Inline, value }, false).unwrap();
     }

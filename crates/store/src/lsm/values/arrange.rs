@@ -28,6 +28,9 @@ const SAMPLE_ENTRIES: usize = 512;
 const BATCH_PART: u64 = 4;
 const BATCH_PART_MIN: u64 = 32;
 const PERCENT: u64 = 120;
+/// And no more than this part of what is free on the disk: the tables that point to them are
+/// written anew, too.
+const DISK_PART: u64 = 2;
 /// The tables that are written at a time hold at most this part of the needed bytes.
 const TABLES_PART: u64 = 16;
 
@@ -101,14 +104,20 @@ pub(crate) fn choose(version: &Version, order: &Order) -> Vec<u32> {
     chosen.into_iter().map(|(_, _, number)| number).collect()
 }
 
-/// Takes those from the front of a list whose values move next.
-pub(crate) fn next_batch(version: &Version, list: &mut Vec<u32>, segment_bytes: u64) -> Vec<u32> {
+/// Takes those from the front of a list whose values move next; on the disk there is room for this
+/// many bytes.
+pub(crate) fn next_batch(
+    version: &Version,
+    list: &mut Vec<u32>,
+    segment_bytes: u64,
+    disk_room: u64,
+) -> Vec<u32> {
     let needed = Survey::new(version).needed_bytes();
     let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
     let space = tables + version.segments().map(Segment::bytes).sum::<u64>();
     let room = (needed / 100).saturating_mul(PERCENT).saturating_sub(space + tables);
     let most = room.clamp(needed / BATCH_PART_MIN, needed / BATCH_PART).max(segment_bytes);
-    gc::next_step(version, list, most)
+    gc::next_step(version, list, most.min(disk_room / DISK_PART))
 }
 
 /// The tables to write anew for values of these segments to move, a plan for some neighbours each:

@@ -147,12 +147,16 @@ pub(crate) struct ValueWriter {
 }
 
 impl ValueWriter {
-    /// Makes the file.
+    /// Makes the file; of the disk, `leaves` bytes stay free.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn create(directory: &Arc<Directory>, identity: Identity) -> Result<Self> {
-        let mut out = Appender::create(directory, Name::Segment(identity.number))?;
+    pub(crate) fn create(
+        directory: &Arc<Directory>,
+        identity: Identity,
+        leaves: u64,
+    ) -> Result<Self> {
+        let mut out = Appender::create(directory, Name::Segment(identity.number), leaves)?;
         out.push(&[&identity.header()], 0)?;
         Ok(Self { identity, out, body: Vec::new() })
     }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::gather::ValueWriter;
 use super::needed::{Needed, Stand};
 use crate::lsm::entry::compare;
-use crate::lsm::files::Directory;
 use crate::lsm::files::charge::Charge;
 use crate::lsm::files::memory::Part;
+use crate::lsm::files::{Directory, Name};
 use crate::lsm::levels::debt::Survey;
 use crate::lsm::levels::version::{Edit, Segment, Version};
 use crate::lsm::log::groups::Groups;
@@ -170,20 +170,21 @@ impl Chunk {
 }
 
 /// Collects segments into a new one, which is then on stable storage, including its name; returns
-/// the edits for the manifest. The needed values were determined before.
+/// the edits for the manifest. The needed values were determined before. Of the disk, `leaves`
+/// bytes stay free.
 ///
 /// The segments are read once, from the front to the end, as much at a time as the memory limit has
 /// for it; the needed values of each such chunk are written in key order.
 ///
 /// # Errors
-/// If something cannot be read or written or is damaged; what was written is an orphan then.
+/// If something cannot be read or written or is damaged; nothing of it is left then.
 pub(crate) fn collect(
     version: &Version,
     needed: &Needed,
     victims: &[u32],
-    identity: Identity,
+    (identity, leaves): (Identity, u64),
 ) -> Result<Vec<Edit>> {
-    let mut collection = Collection::new(version, identity);
+    let mut collection = Collection::new(version, identity, leaves);
     for victim in version.segments().filter(|s| victims.contains(&s.identity.number)) {
         collection.read(victim, needed.of(victim.identity.number))?;
     }
@@ -198,6 +199,8 @@ pub(crate) fn collect(
 struct Collection<'v> {
     directory: &'v Arc<Directory>,
     identity: Identity,
+    /// Of the disk, this many bytes stay free.
+    leaves: u64,
     chunk: Chunk,
     chunk_bytes: usize,
     /// Made for the first value that is needed.
@@ -208,11 +211,12 @@ struct Collection<'v> {
 }
 
 impl<'v> Collection<'v> {
-    fn new(version: &'v Version, identity: Identity) -> Self {
+    fn new(version: &'v Version, identity: Identity, leaves: u64) -> Self {
         let directory = version.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let (chunk, chunk_bytes) = (Chunk::default(), directory.budget.chunk_bytes());
-        Self { directory, identity, chunk, chunk_bytes, out: None, lines: vec![], charge }
+        let (out, lines) = (None, Vec::new());
+        Self { directory, identity, leaves, chunk, chunk_bytes, out, lines, charge }
     }
 
     /// Goes through the groups of a segment, of which these values are needed.
@@ -268,7 +272,10 @@ impl<'v> Collection<'v> {
         for candidate in &chunk.candidates {
             let out = match &mut self.out {
                 Some(out) => out,
-                empty => empty.insert(ValueWriter::create(self.directory, self.identity)?),
+                empty => {
+                    let made = ValueWriter::create(self.directory, self.identity, self.leaves);
+                    empty.insert(made?)
+                }
             };
             let now = out.add(chunk.key(candidate), candidate.seq, chunk.value(candidate))?;
             self.lines.push((candidate.origin.0, candidate.origin.1, now));
@@ -287,7 +294,8 @@ impl<'v> Collection<'v> {
         origins.sort_unstable();
         origins.dedup();
         let sealed = out.finish(&mut self.lines)?;
-        self.directory.sync()?;
+        let path = self.directory.file(Name::Segment(self.identity.number));
+        self.directory.sync().inspect_err(|_| self.directory.give_up(&path))?;
         Ok(Some(Edit::AddValues { identity: self.identity, sealed, origins }))
     }
 }

@@ -25,11 +25,13 @@ pub(crate) struct Moves<'o> {
     pub(crate) segments: &'o [u32],
     /// to segments of about this length.
     pub(crate) segment_bytes: u64,
+    /// Of the disk, this many bytes stay free.
+    pub(crate) leaves: u64,
 }
 
 impl Moves<'_> {
     /// None.
-    pub(crate) const NONE: Self = Self { segments: &[], segment_bytes: u64::MAX };
+    pub(crate) const NONE: Self = Self { segments: &[], segment_bytes: u64::MAX, leaves: 0 };
 }
 
 /// An entry that waits.
@@ -135,7 +137,8 @@ impl<'o> Moving<'o> {
             empty => {
                 let salt = self.version.directory().random();
                 let identity = Identity { number: (self.number)(), salt, first_seq: 0 };
-                empty.insert(ValueWriter::create(self.version.directory(), identity)?)
+                let directory = self.version.directory();
+                empty.insert(ValueWriter::create(directory, identity, self.moves.leaves)?)
             }
         };
         let offset = out.add(key, seq, value)?;

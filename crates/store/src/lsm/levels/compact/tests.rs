@@ -128,3 +128,40 @@ fn everything_becomes_one_level_without_leftovers() {
     assert_eq!(chosen, Some(plan(6, &[100], 6, &[], true)));
     assert_eq!(choose_full(&bottom, |_| false), None);
 }
+
+#[test]
+fn where_there_is_little_room_a_plan_goes_in_steps() {
+    let tables = [(0, 9, 300, "a", "z"), (0, 8, 200, "c", "f")];
+    let bottom = [(6, 1, 4000, "a", "h"), (6, 2, 4000, "i", "p"), (6, 3, 4000, "q", "z")];
+    let below = version(&[&tables[..], &bottom[..]].concat());
+    let whole = plan(0, &[9, 8], 6, &[1, 2, 3], true);
+    assert_eq!(choose_full(&below, |_| false), Some(whole.clone()));
+    assert_eq!(fit(&below, whole.clone(), 12_500), whole);
+    let aside = plan(0, &[9, 8], 5, &[], false);
+    assert_eq!(fit(&below, whole.clone(), 12_499), aside);
+    assert_eq!(fit(&below, whole.clone(), 499), whole, "nothing fits");
+    // Now a part of it after the other, the smallest one first.
+    let parts = [(5, 11, 200, "a", "h"), (5, 12, 100, "i", "p"), (5, 13, 200, "q", "z")];
+    let below = version(&[&parts[..], &bottom[..]].concat());
+    let first = plan(5, &[11], 6, &[1], true);
+    assert_eq!(choose_full(&below, |_| false), Some(first.clone()));
+    assert_eq!(fit(&below, first.clone(), 4200), first);
+    assert_eq!(fit(&below, first.clone(), 4150), plan(5, &[12], 6, &[2], true));
+    assert_eq!(fit(&below, first.clone(), 4000), first);
+}
+
+#[test]
+fn tables_are_cut_so_that_merging_one_with_those_below_takes_a_part_of_the_room() {
+    const MIB: u64 = 1 << 20;
+    let below = version(&[(0, 9, 4 * MIB, "a", "z"), (6, 1, 100 * MIB, "a", "z")]);
+    let bytes = |to, room| table_bytes(&below, &plan(0, &[9], to, &[], false), room, 16 * MIB);
+    assert_eq!((bytes(5, u64::MAX), bytes(6, u64::MAX)), (16 * MIB, 16 * MIB));
+    assert_eq!(bytes(5, 100 * MIB), 100 * MIB / 8);
+    assert_eq!(
+        bytes(5, 50 * MIB),
+        MIB,
+        "a quarter of what lies below, for which there is room twice"
+    );
+    assert_eq!(bytes(6, 50 * MIB), 50 * MIB / 8, "nothing lies below");
+    assert_eq!((bytes(5, 0), bytes(6, 0)), (CUT_BYTES_MIN, TABLE_BYTES_MIN));
+}

@@ -102,3 +102,20 @@ fn what_is_in_no_table_hides_as_much_as_what_came_before_it() {
     }
     assert_eq!((new.weight(100, 1000), half.weight(100, 1000)), (100, 5000));
 }
+
+#[test]
+fn who_gives_room_back_may_use_what_others_leave_free() {
+    let options = Options::new().memory_limit(16 << 20).settled();
+    let most = 16 * (options.table_bytes + options.memtable_bytes as u64) + options.segment_bytes;
+    let kept = |bytes: u64| {
+        let standing =
+            Standing::new(&version(&[(6, 1, bytes, "a", "z")]), 10, &Standing::default());
+        standing.kept_free(0, &options)
+    };
+    for bytes in [0, 1 << 20, 20 << 20, 1 << 40] {
+        let KeptFree { by_puts, by_merges, by_deletes } = kept(bytes);
+        assert_eq!(by_puts, (bytes / 4).min(most));
+        assert!(bytes == 0 || by_puts > by_merges && by_merges > by_deletes && by_deletes > 0);
+    }
+    assert_eq!(Standing::default().kept_free(4000, &options).by_puts, 1000, "of the log alone");
+}

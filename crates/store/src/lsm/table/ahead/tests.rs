@@ -32,7 +32,7 @@ fn table() -> (SimSystem, Arc<Directory>, Table) {
     directory.system.create_directory(&directory.path, 0o700).unwrap();
     let directory = Arc::new(directory);
     assert_eq!(directory.budget.piece_bytes(), PIECE);
-    let mut builder = TableBuilder::new(&directory, 5).unwrap();
+    let mut builder = TableBuilder::new(&directory, 5, 0).unwrap();
     for number in 0..ENTRIES {
         let (key, value) = (number.to_be_bytes(), value(number));
         let entry = Entry { key: &key, seq: number + 1, kind: Kind::Inline, value: &value };

@@ -15,7 +15,7 @@ fn table() -> (Vec<u8>, Vec<Tombstone>) {
     let system = Arc::new(SimSystem::new(1, Config::default()));
     let budget = Budget::new(8 << 20, 0);
     let directory = Directory::new(system.clone(), PathBuf::from("/d"), 0o600, budget);
-    let mut builder = TableBuilder::new(&Arc::new(directory), 7).unwrap();
+    let mut builder = TableBuilder::new(&Arc::new(directory), 7, 0).unwrap();
     for number in 0..60_u32 {
         let key = [&1_u32.to_be_bytes()[..], format!("key{number:04}").as_bytes()].concat();
         let value = vec![number as u8; 700];

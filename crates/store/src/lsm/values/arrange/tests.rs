@@ -61,8 +61,8 @@ fn batches_take_as_much_as_there_is_room_for() {
     let each: Vec<(u32, u64)> = (1..=40).map(|number| (number, 10_000)).collect();
     let version = version(&[&each]);
     let mut list: Vec<u32> = (1..=40).collect();
-    assert_eq!(next_batch(&version, &mut list, 1).len(), 7, "a fifth, less the table");
-    assert_eq!(next_batch(&version, &mut list, 150_000).len(), 15, "a segment at least");
+    assert_eq!(next_batch(&version, &mut list, 1, u64::MAX).len(), 7, "a fifth, less the table");
+    assert_eq!(next_batch(&version, &mut list, 150_000, u64::MAX).len(), 15, "a segment at least");
     assert_eq!(list.first(), Some(&23));
 }
 
