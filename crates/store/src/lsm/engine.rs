@@ -173,10 +173,11 @@ impl Inner {
         let renewed = Manifest::create(next, self.directory.random()).map(|new| *manifest = new);
         unsure.store(renewed.is_err(), Ordering::Release);
         let mut files = locked(&self.health.unsure);
-        if renewed.is_ok() {
-            let gone = files.drain(..).filter(|&name| !next.names(name));
+        if renewed.is_ok() && !files.is_empty() {
+            let named = next.names();
+            let gone = files.drain(..).filter(|name| !named.contains(name));
             gone.for_each(|name| self.directory.give_up(&self.directory.file(name)));
-        } else if !is_added {
+        } else if !is_added && renewed.is_err() {
             files.extend(edits.iter().filter_map(Edit::adds));
         }
         // An edit that was added counts, whichever of the two manifests is there.

@@ -1,5 +1,6 @@
 //! What to compact next: a pure function of the version. `run` does the work.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::debt::Survey;
@@ -241,11 +242,9 @@ pub(crate) fn fit(version: &Version, plan: Plan, room: u64) -> Plan {
 
 /// How many bytes a plan reads. It writes no more.
 fn read_bytes(version: &Version, plan: &Plan) -> u64 {
-    let is_read = |number| plan.upper.contains(number) || plan.lower.contains(number);
-    let levels = [plan.from, plan.to];
-    let tables = version.tables().filter(|(level, _)| levels.contains(level));
-    let read = tables.filter(|(_, table)| is_read(&table.meta.number));
-    read.map(|(_, table)| table.meta.bytes).sum()
+    let read: BTreeSet<u32> = plan.upper.iter().chain(&plan.lower).copied().collect();
+    let tables = version.tables().filter(|(_, table)| read.contains(&table.meta.number));
+    tables.map(|(_, table)| table.meta.bytes).sum()
 }
 
 /// The smallest plan, if it reads at most so many bytes: moving a table down, or level 0 to a level

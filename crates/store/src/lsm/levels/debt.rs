@@ -72,7 +72,11 @@ fn hidden_entries(version: &Version, table: &TableFile) -> Result<u64> {
 fn hides(version: &Version, table: &TableFile, key: &[u8], seq: u64) -> Result<bool> {
     let Some(before) = seq.checked_sub(1) else { return Ok(false) };
     let hash = filter::hash(key);
-    for (_, other) in version.tables() {
+    let around = |level: usize| {
+        let tables = version.level(level);
+        tables.get(tables.partition_point(|other| other.meta.bounds.is_before(key)))
+    };
+    for other in version.level(0).iter().chain((1..=BOTTOM).filter_map(around)) {
         let is_below = other.meta.number != table.meta.number && other.meta.seqs.0 <= before;
         if !is_below || !other.meta.bounds.contains(key) {
             continue;

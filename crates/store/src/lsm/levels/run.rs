@@ -285,8 +285,9 @@ fn write(
 
 /// The tables of a plan, in the order of their level.
 fn pick(version: &Version, level: usize, numbers: &[u32]) -> Vec<Arc<TableFile>> {
+    let numbers: NumberMap<()> = numbers.iter().map(|&number| (number, ())).collect();
     let tables = version.level(level).iter();
-    tables.filter(|table| numbers.contains(&table.meta.number)).map(Arc::clone).collect()
+    tables.filter(|table| numbers.contains_key(&table.meta.number)).map(Arc::clone).collect()
 }
 
 /// Whether a plan only moves a table to a lower level, unchanged.

@@ -1,7 +1,7 @@
 //! A version: which tables and segments a store consists of. It is immutable; an edit makes the
 //! next version. This module is pure except for the handles of files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use super::table_file::TableFile;
@@ -9,6 +9,7 @@ use crate::Result;
 use crate::lsm::entry::Pointer;
 use crate::lsm::files::{Directory, Handle, Name};
 use crate::lsm::log::segment::Identity;
+use crate::lsm::numbers::NumberMap;
 use crate::lsm::table::{Lasts, TableMeta};
 use crate::lsm::values::remap::Remap;
 
@@ -125,6 +126,55 @@ impl Edit {
     }
 }
 
+/// Edits that follow each other, without what later ones take back: a manifest holds far more of
+/// them than there are tables, and to apply one takes as long as there are tables.
+#[derive(Default)]
+pub(crate) struct Net {
+    edits: Vec<Option<Edit>>,
+    /// Where a table is added.
+    tables: NumberMap<usize>,
+    flushed: u64,
+    next_file: u32,
+}
+
+impl Net {
+    /// Adds the next one. Tables are added before they are moved or removed.
+    ///
+    /// # Errors
+    /// If it does not fit those before it.
+    pub(crate) fn push(&mut self, edit: Edit) -> Result<(), Misfit> {
+        match edit {
+            Edit::AddTable { ref meta, .. } => {
+                if self.tables.insert(meta.number, self.edits.len()).is_some() {
+                    return Err("a table is added twice");
+                }
+                self.edits.push(Some(edit));
+            }
+            Edit::RemoveTable { number } => {
+                let at = self.tables.remove(&number);
+                self.edits[at.ok_or("a table is removed that is not there")?] = None;
+            }
+            Edit::MoveTable { number, level } => {
+                let at = self.tables.get(&number).ok_or("a table is moved that is not there")?;
+                if let Some(Edit::AddTable { level: now, .. }) = &mut self.edits[*at] {
+                    *now = level;
+                }
+            }
+            Edit::Flushed { seq } => self.flushed = self.flushed.max(seq),
+            Edit::NextFile { number } => self.next_file = self.next_file.max(number),
+            _ => self.edits.push(Some(edit)),
+        }
+        Ok(())
+    }
+
+    /// What is left of them.
+    pub(crate) fn into_edits(self) -> Vec<Edit> {
+        let numbers =
+            [Edit::Flushed { seq: self.flushed }, Edit::NextFile { number: self.next_file }];
+        self.edits.into_iter().flatten().chain(numbers).collect()
+    }
+}
+
 /// A commit that stays readable under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pinned {
@@ -191,14 +241,12 @@ impl Version {
         &self.directory
     }
 
-    /// Whether a file of this name may be there.
-    pub(crate) fn names(&self, name: Name) -> bool {
-        match name {
-            Name::Segment(number) => self.segments.contains_key(&number),
-            Name::Table(number) => self.tables().any(|(_, table)| table.meta.number == number),
-            Name::Manifest | Name::Lock | Name::Pending | Name::Identity => true,
-            Name::ManifestNew | Name::Copy(_) => false,
-        }
+    /// The names of the files that may be there.
+    pub(crate) fn names(&self) -> BTreeSet<Name> {
+        let tables = self.tables().map(|(_, table)| Name::Table(table.meta.number));
+        let segments = self.segments.keys().map(|&number| Name::Segment(number));
+        let others = [Name::Manifest, Name::Lock, Name::Pending, Name::Identity];
+        tables.chain(segments).chain(others).collect()
     }
 
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
@@ -316,7 +364,12 @@ impl Version {
     /// If an edit does not fit, since it was not made for this version.
     pub(crate) fn apply(&self, edits: &[Edit]) -> Result<Self, Misfit> {
         let mut next = self.clone();
+        next.remove_tables(edits)?;
         edits.iter().try_for_each(|edit| next.apply_one(edit))?;
+        let adds = edits.iter().any(|edit| matches!(edit, Edit::AddTable { .. }));
+        if adds && next.has_table_twice() {
+            return Err("a table is added twice");
+        }
         Arc::make_mut(&mut next.levels[0])
             .sort_by_key(|table| std::cmp::Reverse(table.meta.seqs.1));
         for level in &mut next.levels[1..] {
@@ -340,27 +393,38 @@ impl Version {
         Ok(next)
     }
 
+    /// Removes the tables that the edits remove: a merge may replace most of them.
+    fn remove_tables(&mut self, edits: &[Edit]) -> Result<(), Misfit> {
+        let number = |edit: &Edit| match edit {
+            Edit::RemoveTable { number } => Some((*number, ())),
+            _ => None,
+        };
+        let mut removed: NumberMap<()> = edits.iter().filter_map(number).collect();
+        for level in &mut self.levels {
+            if removed.is_empty() {
+                break;
+            }
+            Arc::make_mut(level).retain(|table| removed.remove(&table.meta.number).is_none());
+        }
+        if removed.is_empty() { Ok(()) } else { Err("a table is removed that is not there") }
+    }
+
+    fn has_table_twice(&self) -> bool {
+        let mut numbers: NumberMap<()> = NumberMap::default();
+        let is_new = |number| numbers.insert(number, ()).is_none();
+        !self.tables().map(|(_, table)| table.meta.number).all(is_new)
+    }
+
     fn apply_one(&mut self, edit: &Edit) -> Result<(), Misfit> {
         match edit {
             Edit::AddTable { level, meta } => {
-                if self.tables().any(|(_, table)| table.meta.number == meta.number) {
-                    return Err("a table is added twice");
-                }
                 let level =
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
                 Arc::make_mut(level).push(Arc::new(TableFile::new(meta.clone(), handle)));
             }
-            Edit::RemoveTable { number } => {
-                let tables = |v: &Self| v.levels.iter().map(|tables| tables.len()).sum::<usize>();
-                let before = tables(self);
-                for level in &mut self.levels {
-                    Arc::make_mut(level).retain(|table| table.meta.number != *number);
-                }
-                if tables(self) == before {
-                    return Err("a table is removed that is not there");
-                }
-            }
+            // All of them were removed before.
+            Edit::RemoveTable { .. } => {}
             Edit::MoveTable { number, level } => {
                 let moved = self.levels.iter_mut().find_map(|tables| {
                     let at = tables.iter().position(|table| table.meta.number == *number)?;

@@ -386,8 +386,9 @@ fn remove_new(directory: &Directory, first: u32) {
 
 /// Removes the files that the manifest does not name.
 fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
+    let named = version.names();
     for name in directory.names()? {
-        if !version.names(name) {
+        if !named.contains(&name) {
             let path = directory.file(name);
             directory.system.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
         }

@@ -101,13 +101,13 @@ impl<'o> Recovery<'o> {
         let there: BTreeSet<Name> = directory.names()?.into_iter().collect();
         // Before anything is removed: if the end of the manifest is lost, the files that it named
         // seem to be orphans.
-        let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
-        let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
-        if let Some(missing) = tables.chain(segments).find(|name| !there.contains(name)) {
+        let named = version.names();
+        let is_missing = |name: &&Name| name.is_data() && !there.contains(name);
+        if let Some(&missing) = named.iter().find(is_missing) {
             let what = "the manifest names it, and it is not there";
             return Err(Error::corrupt_at(&directory.file(missing), 0, what));
         }
-        let has_orphans = there.iter().any(|&name| !version.names(name));
+        let has_orphans = there.iter().any(|name| !named.contains(name));
         if has_orphans && access == Access::Write {
             remove_unnamed(directory, &there)?;
         }

@@ -95,3 +95,46 @@ fn edits_that_do_not_fit_are_refused() {
     let twice = [edits(1), edits(1)].concat();
     assert!(version.apply(&twice).is_err());
 }
+
+/// Hunts for a search for records after the end that takes hours, where each place could be the
+/// beginning of a long one.
+#[test]
+fn what_looks_like_many_long_records_is_passed_quickly() {
+    let (system, directory, shapes, _) = manifest();
+    let path = directory.file(Name::Manifest);
+    let mut bytes = system.content(&path).unwrap();
+    bytes.extend(std::iter::repeat_n((2_u32 << 20).to_le_bytes(), 1 << 20).flatten());
+    let begun = std::time::Instant::now();
+    let (version, _) = replay(&directory, &path, &bytes).unwrap();
+    assert_eq!(Some(&shape(&version)), shapes.last());
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+/// What a long history has left is what its edits lead to one after the other.
+#[test]
+fn a_history_is_what_is_left_of_it() {
+    let (_, directory) = directory();
+    let mut manifest = Manifest::create(&Version::empty(Arc::clone(&directory)), 42).unwrap();
+    let mut version = Version::empty(Arc::clone(&directory));
+    let tables = crate::lsm::levels::compact::tests::version(&[(0, 1, 50, "a", "m")]);
+    let table = |number: u32| {
+        let mut meta = tables.level(0)[0].meta.clone();
+        (meta.number, meta.seqs) = (number, (number.into(), number.into()));
+        Edit::AddTable { level: 0, meta }
+    };
+    for number in 1..40_u32 {
+        let mut edits = vec![table(number), Edit::NextFile { number: number + 1 }];
+        match number % 4 {
+            0 => edits.push(Edit::RemoveTable { number: number / 4 }),
+            1 if number > 4 => edits.push(Edit::RemoveTable { number: number - 1 }),
+            2 => edits.push(Edit::Flushed { seq: number.into() }),
+            3 if number == 39 => edits.push(Edit::MoveTable { number, level: 3 }),
+            _ => {}
+        }
+        let Ok(next) = version.apply(&edits) else { continue };
+        version = next;
+        manifest.append(&edits).unwrap();
+        assert_eq!(shape(&read(&directory).unwrap().unwrap()), shape(&version), "{number}");
+    }
+    assert!(version.level(3).len() == 1 && version.level(0).len() > 10);
+}
