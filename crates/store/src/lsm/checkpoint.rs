@@ -224,7 +224,7 @@ impl Target {
     /// If the system refuses; [`Error::Corrupt`] if the copy reads otherwise than what was written.
     pub(crate) fn copy(&self, source: &Directory, part: Part) -> Result<()> {
         let from = source.file(part.name);
-        let read = source.system.open_data(&from, Open::Read, 0);
+        let read = source.opening(|| source.system.open_data(&from, Open::Read, 0));
         let read = read.map_err(|e| Error::io("open", &from, e))?;
         let (path, written) = self.directory.create(Name::Copy(part.number()))?;
         let (len, held) = source.held_of(part);

@@ -178,13 +178,25 @@ impl Directory {
         self.path.join(file_name(name))
     }
 
+    /// Does something that opens a file. If the process has too many open, some that the store
+    /// reads are closed first, or some of all stores: they are opened again when they are needed.
+    pub(crate) fn opening<R>(&self, open: impl Fn() -> std::io::Result<R>) -> std::io::Result<R> {
+        let mut opened = open();
+        for close in [Opened::close_some, Opened::close_some_of_all] {
+            if opened.as_ref().is_err_and(is_one_too_many) && close(&self.opened) {
+                opened = open();
+            }
+        }
+        opened
+    }
+
     /// Makes a file, in place of one that was left by a crash.
     ///
     /// # Errors
     /// If the system refuses.
     pub(crate) fn create(&self, name: Name) -> Result<(PathBuf, Arc<dyn DataFile>)> {
         let path = self.file(name);
-        let make = || self.system.open_data(&path, Open::Create, self.mode);
+        let make = || self.opening(|| self.system.open_data(&path, Open::Create, self.mode));
         let made = match make() {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 self.system.remove(&path).and_then(|()| make())
@@ -216,7 +228,8 @@ impl Directory {
     /// If the system refuses.
     pub(crate) fn sync(&self) -> Result<()> {
         let inside = self.path.join(MANIFEST);
-        self.system.sync_directory(&inside).map_err(|e| Error::io("flush", &self.path, e))
+        let flushed = self.opening(|| self.system.sync_directory(&inside));
+        flushed.map_err(|e| Error::io("flush", &self.path, e))
     }
 
     pub(crate) fn handle(self: &Arc<Self>, name: Name) -> Arc<Handle> {
@@ -272,11 +285,7 @@ impl Handle {
 
     fn open(&self) -> Result<Arc<dyn DataFile>> {
         let open = || self.directory.system.open_data(&self.path, Open::Read, 0);
-        let opened = match open() {
-            Err(e) if is_one_too_many(&e) && self.directory.opened.close_some() => open(),
-            opened => opened,
-        };
-        opened.map_err(|e| Error::io("open", &self.path, e))
+        self.directory.opening(open).map_err(|e| Error::io("open", &self.path, e))
     }
 
     /// The file, opened for reading.

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use crate::os::DataFile;
 use crate::sync::atomic::AtomicBool;
@@ -40,7 +40,10 @@ impl Place {
 }
 
 /// The open files of a store.
-pub(crate) struct Opened(Mutex<Queue>);
+pub(crate) struct Opened(Arc<Mutex<Queue>>);
+
+/// Those of all stores of the process.
+static STORES: std::sync::Mutex<Vec<Weak<Mutex<Queue>>>> = std::sync::Mutex::new(Vec::new());
 
 struct Queue {
     most: usize,
@@ -50,7 +53,12 @@ struct Queue {
 impl Opened {
     /// None yet, and never more than that many.
     pub(super) fn new(most: usize) -> Self {
-        Self(Mutex::new(Queue { most: most.max(1), places: VecDeque::new() }))
+        let queue = Queue { most: most.max(1), places: VecDeque::new() };
+        let queue = Arc::new(Mutex::new(queue));
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|store| store.strong_count() > 0);
+        stores.push(Arc::downgrade(&queue));
+        Self(queue)
     }
 
     /// From now on none is closed: they may lose their names.
@@ -76,17 +84,27 @@ impl Opened {
 
     /// Closes half of the files, since the process has too many; false where none may be.
     pub(super) fn close_some(&self) -> bool {
-        let mut queue = locked(&self.0);
-        let here = queue.places.len();
-        if here == 0 || queue.most == usize::MAX {
-            return false;
-        }
-        queue.close_down_to(here / 2);
-        true
+        locked(&self.0).close_half()
+    }
+
+    /// The same for all stores of the process.
+    pub(super) fn close_some_of_all(&self) -> bool {
+        let stores = STORES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stores = stores.iter().filter_map(Weak::upgrade);
+        stores.filter(|store| locked(store).close_half()).count() > 0
     }
 }
 
 impl Queue {
+    fn close_half(&mut self) -> bool {
+        let here = self.places.len();
+        if here == 0 || self.most == usize::MAX {
+            return false;
+        }
+        self.close_down_to(here / 2);
+        true
+    }
+
     fn close_down_to(&mut self, most: usize) {
         let places = &mut self.places;
         if places.len() > most {
@@ -140,6 +158,8 @@ mod tests {
         open(&[1, 3, 4]);
         assert!(opened.close_some());
         assert_eq!(locked(&opened.0).places.len(), 1);
+        assert!(Opened::new(1).close_some_of_all());
+        assert_eq!(locked(&opened.0).places.len(), 0);
         opened.keep_all();
         (0..6).for_each(keep);
         open(&[0, 1, 2, 3, 4, 5]);

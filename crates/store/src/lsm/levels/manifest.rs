@@ -440,7 +440,7 @@ impl Draft {
     /// beside it belongs to no store yet.
     fn make(directory: &Directory) -> Result<(PathBuf, Arc<dyn DataFile>)> {
         let path = directory.file(Name::ManifestNew);
-        match directory.system.open_data(&path, Open::Write, 0) {
+        match directory.opening(|| directory.system.open_data(&path, Open::Write, 0)) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 directory.create(Name::ManifestNew)
             }

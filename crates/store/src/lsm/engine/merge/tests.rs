@@ -3,7 +3,7 @@
 use super::*;
 use crate::Durability;
 use crate::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
-use crate::os::sim::{Config, SimSystem};
+use crate::os::sim::{Config, Fault, Kept, Operation, SimSystem};
 
 /// Far more rounds than there are things to do.
 const ROUNDS_MAX: usize = 50;
@@ -147,4 +147,26 @@ fn a_merge_that_fails_leaves_no_files() {
         assert!(failed > 5, "{failed}");
         assert!(db.check().unwrap().is_sound());
     }
+}
+
+/// Hunts for a flush that fails in a process with too many open files, most of which its store only
+/// reads.
+#[test]
+fn what_is_written_has_files_closed_that_are_read() {
+    let disk = SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() });
+    let options = Options::new().create(true).durability(Durability::Eventual);
+    let db = options.system(Arc::new(disk.clone())).open("/d/store").unwrap();
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    for operation in [Operation::Open, Operation::SyncDirectory] {
+        for nth in 1..4 {
+            db.write(batch(&space, &Vec::from_iter(0..100), 100)).unwrap();
+            db.flush().unwrap();
+            assert!(db.check().unwrap().is_sound());
+            db.write(batch(&space, &Vec::from_iter(0..100), 100)).unwrap();
+            disk.fail(operation, nth, 1, Fault { errno: libc::EMFILE, kept: Kept::None });
+            db.flush().unwrap();
+            disk.heal();
+        }
+    }
+    assert!(disk.failed().len() > 3, "{:?}", disk.failed());
 }
