@@ -275,7 +275,8 @@ struct HgBackup {
   Btree *pTo;
   Btree *pFrom;
   int rc;              /* of the last step */
-  int nPage;           /* pages of the source, once it is copied */
+  int nPage;           /* pages of the source, once a step has looked */
+  int nRemaining;      /* those that are not copied: all, or none */
 };
 
 static Btree hgBackupMark;
@@ -336,6 +337,16 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(
   return native_sqlite3_backup_init(pDestDb, zDestDb, pSrcDb, zSrcDb);
 }
 
+/* Notes how much there is to copy, which is what a step of no pages is for. */
+static int hgBackupCount(HgBackup *p){
+  int ends = p->pFrom->inTrans==TRANS_NONE;
+  int rc = sqlite3BtreeBeginTrans(p->pFrom, 0, 0);
+  if( rc!=SQLITE_OK ) return rc;
+  p->nPage = p->nRemaining = (int)sqlite3BtreeLastPage(p->pFrom);
+  if( ends ) sqlite3BtreeCommit(p->pFrom);
+  return SQLITE_OK;
+}
+
 /* Copies everything. */
 static int hgBackupAll(HgBackup *p){
   int ends = p->pFrom->inTrans==TRANS_NONE;
@@ -347,6 +358,7 @@ static int hgBackupAll(HgBackup *p){
   if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(p->pTo);
   if( rc==SQLITE_OK ){
     p->nPage = (int)sqlite3BtreeLastPage(p->pFrom);
+    p->nRemaining = 0;
     rc = SQLITE_DONE;
   }else{
     sqlite3BtreeRollback(p->pTo, SQLITE_OK, 0);
@@ -364,11 +376,11 @@ SQLITE_API int sqlite3_backup_step(sqlite3_backup *pBackup, int nPage){
   sqlite3_mutex_enter(p->pDestDb->mutex);
   if( p->rc!=SQLITE_OK && p->rc!=SQLITE_BUSY && p->rc!=SQLITE_LOCKED ){
     rc = p->rc;
-  }else if( nPage==0 ){
-    rc = SQLITE_OK;
-  }else{
+  }else if( p->pFrom->inTrans==TRANS_WRITE ){
     /* What the source has not committed may be taken back: it is waited for, as SQLite does. */
-    rc = p->rc = p->pFrom->inTrans==TRANS_WRITE ? SQLITE_BUSY : hgBackupAll(p);
+    rc = p->rc = SQLITE_BUSY;
+  }else{
+    rc = p->rc = nPage==0 ? hgBackupCount(p) : hgBackupAll(p);
   }
   sqlite3_mutex_leave(p->pDestDb->mutex);
   sqlite3_mutex_leave(p->pSrcDb->mutex);
@@ -394,7 +406,7 @@ SQLITE_API int sqlite3_backup_finish(sqlite3_backup *pBackup){
 }
 
 SQLITE_API int sqlite3_backup_remaining(sqlite3_backup *p){
-  return hgIsOurBackup(p) ? 0 : native_sqlite3_backup_remaining(p);
+  return hgIsOurBackup(p) ? ((HgBackup*)p)->nRemaining : native_sqlite3_backup_remaining(p);
 }
 
 SQLITE_API int sqlite3_backup_pagecount(sqlite3_backup *p){

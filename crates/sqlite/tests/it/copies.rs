@@ -122,6 +122,26 @@ fn a_backup_goes_both_ways_and_replaces_what_was_there() {
     }
 }
 
+/// A step of no pages is how programs learn how long their bar of progress has to be.
+#[test]
+fn a_backup_says_how_much_there_is_to_copy() {
+    for from in ENGINES {
+        for to in ENGINES {
+            let pair = Pair::new();
+            let db = filled(&pair, from);
+            let mut copy = open(&pair.path("copy.db"), to);
+            let backup = Backup::new(&db, &mut copy).unwrap();
+            assert_eq!(backup.step(0), Ok(StepResult::More), "{from} to {to}");
+            let begun = backup.progress();
+            assert!(begun.pagecount > 0, "{from} to {to}");
+            assert_eq!(begun.remaining, begun.pagecount, "{from} to {to}");
+            assert_eq!(backup.step(-1), Ok(StepResult::Done), "{from} to {to}");
+            let done = backup.progress();
+            assert_eq!((done.pagecount, done.remaining), (begun.pagecount, 0), "{from} to {to}");
+        }
+    }
+}
+
 #[test]
 fn a_backup_waits_for_a_transaction_of_its_source() {
     for from in ENGINES {
