@@ -28,6 +28,10 @@ pub(crate) const FOLDER: &str = "sqlite/";
 const BESIDE: &str = "sqlite/beside";
 /// In SQLite's numbers: the version of the schema.
 const SCHEMA_VERSION: usize = 1;
+/// The same: not 0 where a file is to be shortened, by commits or, if the second number is not 0
+/// either, by a pragma.
+const LARGEST_ROOT: usize = 4;
+const INCREMENTAL: usize = 7;
 /// Beyond SQLite's numbers: what `PRAGMA row_checksum` says (`HG_ROW_CHECKSUM` in `sums.c`).
 const ROW_CHECKSUM: usize = 16;
 
@@ -548,10 +552,31 @@ impl Conn {
         Ok(info.map_err(|e| code_of(&e))?.map(|info| info.count.values))
     }
 
+    /// Whether the database is one whose file SQLite would shorten with each commit.
+    pub(crate) fn is_shortened(&self) -> bool {
+        self.number(LARGEST_ROOT) != 0 && self.number(INCREMENTAL) == 0
+    }
+
+    /// Pages that are in use; what a transaction frees is, until it commits.
+    fn used_pages(&self) -> u64 {
+        let used = |txn: &ReadTxn| txn.page_count() - txn.free_pages();
+        match &self.body {
+            Body::Read(txn) => used(txn),
+            Body::Write(txn) => self.store.begin_read().map_or(txn.page_count(), |base| {
+                used(&base) + txn.page_count().saturating_sub(base.page_count())
+            }),
+            Body::None => 0,
+        }
+    }
+
     /// Pages of the store, and no fewer than the highest root, as SQLite expects; 0 if it holds
-    /// nothing of SQLite's.
+    /// nothing of SQLite's. Of a database that SQLite would shorten those that are in use: programs
+    /// compare the number with how much they want to keep.
     pub(crate) fn page_count(&self) -> u32 {
-        let pages = on_txn!(&self.body, txn => txn.page_count(), else 0);
+        let pages = match self.is_shortened() {
+            true => self.used_pages(),
+            false => on_txn!(&self.body, txn => txn.page_count(), else 0),
+        };
         if self.meta.is_none_or(|meta| Meta { sums: None, ..meta } == Meta::NEW) {
             return 0;
         }

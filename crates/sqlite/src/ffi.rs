@@ -562,6 +562,9 @@ numbers! {
 
     /// Free pages of the store.
     fn hg_free_pages(conn) {
+        if conn.is_shortened() {
+            return 0;
+        }
         let free = conn.store().stat().map_or(0, |stat| stat.free_pages);
         u32::try_from(free).unwrap_or(u32::MAX)
     }

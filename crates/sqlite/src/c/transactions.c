@@ -17,10 +17,12 @@ SQLITE_PRIVATE int sqlite3BtreeSetPageSize(Btree *p, int pageSize, int nReserve,
 }
 
 /* A store gives free pages back with VACUUM only; what is asked for is kept all the same, so that
-** it is there in a copy. */
+** it is there in a copy, and says which pages are counted. */
 SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int autoVacuum){
+  int old;
   if( !isStore(p) ) return native_sqlite3BtreeSetAutoVacuum(p, autoVacuum);
-  if( hg_page_count(storeOf(p)->conn)>0 && (autoVacuum!=0)!=p->pBt->autoVacuum ){
+  old = sqlite3BtreeGetAutoVacuum(p);
+  if( hg_page_count(storeOf(p)->conn)>0 && (autoVacuum!=0)!=(old!=0) ){
     return SQLITE_READONLY;
   }
   p->pBt->autoVacuum = autoVacuum!=0;
@@ -32,7 +34,7 @@ SQLITE_PRIVATE int sqlite3BtreeGetAutoVacuum(Btree *p){
   HgConn *conn;
   if( !isStore(p) ) return native_sqlite3BtreeGetAutoVacuum(p);
   conn = storeOf(p)->conn;
-  if( p->inTrans!=TRANS_NONE && hg_page_count(conn)>0 ){
+  if( hg_page_count(conn)>0 ){
     p->pBt->autoVacuum = hg_number(conn, BTREE_LARGEST_ROOT_PAGE)!=0;
     p->pBt->incrVacuum = hg_number(conn, BTREE_INCR_VACUUM)!=0;
   }

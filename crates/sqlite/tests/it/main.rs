@@ -14,6 +14,7 @@ mod fuzz;
 mod hooks;
 mod kills;
 mod orders;
+mod pages;
 mod pair;
 mod parts;
 mod plain;

@@ -101,6 +101,15 @@ impl ReadTxn {
         u64::from(self.meta.meta.end)
     }
 
+    /// Those of [`ReadTxn::page_count`] that the snapshot does not use: free ones, and ones that
+    /// only older snapshots use. Nothing is read for it.
+    pub fn free_pages(&self) -> u64 {
+        let meta = &self.meta.meta;
+        let recent = meta.recent.iter().map(|freed| u64::from(freed.run.len));
+        let free = meta.free.ready.saturating_add(meta.free.pending);
+        recent.fold(free, u64::saturating_add).min(self.page_count())
+    }
+
     /// Lets the snapshot go but keeps the slot, for a cheap [`ReadTxn::renew`]. Handles become
     /// invalid: until the renewal every use of the transaction is an
     /// [`Error::WrongTransaction`](crate::Error::WrongTransaction).
