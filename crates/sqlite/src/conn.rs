@@ -553,7 +553,7 @@ impl Conn {
     }
 
     /// Whether the database is one whose file SQLite would shorten with each commit.
-    pub(crate) fn is_shortened(&self) -> bool {
+    fn is_shortened(&self) -> bool {
         self.number(LARGEST_ROOT) != 0 && self.number(INCREMENTAL) == 0
     }
 
@@ -581,5 +581,14 @@ impl Conn {
             return 0;
         }
         u32::try_from(pages).unwrap_or(u32::MAX).max(self.next_root() - 1)
+    }
+
+    /// Free pages of the store; none of a database that SQLite would shorten.
+    pub(crate) fn free_pages(&self) -> u32 {
+        let free = match self.is_shortened() {
+            true => 0,
+            false => self.store.stat().map_or(0, |stat| stat.free_pages),
+        };
+        u32::try_from(free).unwrap_or(u32::MAX)
     }
 }

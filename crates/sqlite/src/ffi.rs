@@ -561,13 +561,7 @@ numbers! {
     fn hg_page_count(conn) { conn.page_count() }
 
     /// Free pages of the store.
-    fn hg_free_pages(conn) {
-        if conn.is_shortened() {
-            return 0;
-        }
-        let free = conn.store().stat().map_or(0, |stat| stat.free_pages);
-        u32::try_from(free).unwrap_or(u32::MAX)
-    }
+    fn hg_free_pages(conn) { conn.free_pages() }
 
     /// Whether rows may carry checksums.
     fn hg_may_have_sums(conn) { conn.may_have_sums().into() }
