@@ -5,14 +5,12 @@
 //! pushed requests, and waits if that is wanted.
 //!
 //! Kernels differ; this uses what is granted: rings that defer their work to the thread that waits
-//! for it (6.1), the memory of a pool registered once, files registered when they are first used.
+//! for it (6.1), the memory of a pool registered once. Files are not registered: the ring would keep
+//! them open, and a file that was removed would keep its room on the disk while its thread rests.
 #![expect(unsafe_code, reason = "memory and descriptors that the system uses on its own")]
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
-use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::{Arc, Weak};
+use std::os::fd::AsRawFd as _;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -21,12 +19,8 @@ use super::buffer::{Buffer, Pool};
 use super::queue::{self, Action, Completion, Io, Queue, Request, complete};
 use super::threads::Threads;
 use crate::os::Token;
-use crate::os::file::DataFile;
 use crate::os::unix::calls;
 
-/// At most this many files are registered with a ring. It keeps them open, so the number is
-/// limited.
-const FILES_MAX: u32 = 64;
 /// One call moves at most this much; the rest follows by another one.
 const CALL_MAX: usize = 1 << 30;
 
@@ -88,7 +82,6 @@ struct Ring {
     free: Vec<u32>,
     /// What was done without the ring, for the next turn.
     ready: Vec<Completion>,
-    files: Files,
     /// The memory that is registered. The kernel pins its pages, and the pool keeps it in place.
     pool: Option<Pool>,
     /// A child after a fork shares the ring with its parent, which goes on with it.
@@ -106,17 +99,16 @@ impl Ring {
             unsafe { ring.submitter().register_buffers(&[whole]) }.is_ok()
         };
         let pool = pool.filter(is_registered).cloned();
-        let files = Files::new(ring.submitter().register_files_sparse(FILES_MAX).is_ok());
         let slots = (0..depth).map(|_| None).collect();
         let free = (0..depth as u32).rev().collect();
         let (ready, process) = (Vec::with_capacity(depth), Token::of_this());
-        Ok(Self { ring, slots, free, ready, files, pool, process })
+        Ok(Self { ring, slots, free, ready, pool, process })
     }
 
     /// Puts the request of a slot, or what is left of it, into the ring.
     fn submit(&mut self, slot: u32) {
         let Some(flight) = &mut self.slots[slot as usize] else { return };
-        let entry = entry(flight, &mut self.files, &self.ring, self.pool.as_ref());
+        let entry = entry(flight, self.pool.as_ref());
         let entry = entry.user_data(u64::from(slot));
         // SAFETY: the entry names a buffer and a file that the flight in its slot owns. Both stay
         // until the ring says that it is done, or for ever (see `drop`).
@@ -168,34 +160,22 @@ impl Flight {
 }
 
 /// A request as the ring gets it.
-fn entry(
-    flight: &mut Flight,
-    files: &mut Files,
-    ring: &IoUring,
-    pool: Option<&Pool>,
-) -> squeue::Entry {
+fn entry(flight: &mut Flight, pool: Option<&Pool>) -> squeue::Entry {
     let Flight { request, moved } = flight;
     let offset = request.offset + *moved as u64;
     let len = (request.buffer.len() - *moved).min(CALL_MAX) as u32;
     let is_fixed = pool.is_some_and(|pool| pool.holds(&request.buffer));
     let address = request.buffer.address(*moved);
-    let descriptor = request.file.descriptor().map_or(-1, |descriptor| descriptor.as_raw_fd());
-    let fixed_file = files.place(&request.file, descriptor, ring);
-    macro_rules! entry {
-        ($opcode:ident($($argument:expr),*)) => {
-            match fixed_file {
-                Some(place) => opcode::$opcode::new(types::Fixed(place), $($argument),*),
-                None => opcode::$opcode::new(types::Fd(descriptor), $($argument),*),
-            }
-            .offset(offset)
-            .build()
-        };
-    }
+    let file = types::Fd(request.file.descriptor().map_or(-1, |file| file.as_raw_fd()));
     match (request.action, is_fixed) {
-        (Action::Read, true) => entry!(ReadFixed(address, len, 0)),
-        (Action::Read, false) => entry!(Read(address, len)),
-        (Action::Write, true) => entry!(WriteFixed(address, len, 0)),
-        (Action::Write, false) => entry!(Write(address, len)),
+        (Action::Read, true) => {
+            opcode::ReadFixed::new(file, address, len, 0).offset(offset).build()
+        }
+        (Action::Read, false) => opcode::Read::new(file, address, len).offset(offset).build(),
+        (Action::Write, true) => {
+            opcode::WriteFixed::new(file, address, len, 0).offset(offset).build()
+        }
+        (Action::Write, false) => opcode::Write::new(file, address, len).offset(offset).build(),
     }
 }
 
@@ -257,88 +237,6 @@ impl Drop for Ring {
             std::mem::forget(std::mem::take(&mut self.slots));
             std::mem::forget(self.pool.take());
         }
-    }
-}
-
-/// The files that the ring knows by place. A registered file stays open, also when the rest of the
-/// process has let go of it; when a place is needed, the places of such files are emptied.
-struct Files {
-    /// By address.
-    places: HashMap<usize, Place, BuildHasherDefault<AddressHasher>>,
-    free: Vec<u32>,
-    /// The file of the last request, since many requests go to the same one.
-    last: Option<(usize, u32)>,
-}
-
-/// The hash of an address is a product that spreads it; that is enough, since an attacker cannot
-/// choose addresses.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("an address is one number");
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        self.0 = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-struct Place {
-    number: u32,
-    /// Keeps the address of the file from being that of another one.
-    file: Weak<dyn DataFile>,
-}
-
-impl Files {
-    fn new(is_granted: bool) -> Self {
-        let free = if is_granted { (0..FILES_MAX).rev().collect() } else { Vec::new() };
-        Self { places: HashMap::default(), free, last: None }
-    }
-
-    /// The registered place of a file; `None` if the ring needs the descriptor.
-    fn place(
-        &mut self,
-        file: &Arc<dyn DataFile>,
-        descriptor: RawFd,
-        ring: &IoUring,
-    ) -> Option<u32> {
-        let address = Arc::as_ptr(file).addr();
-        if let Some((_, place)) = self.last.filter(|last| last.0 == address) {
-            return Some(place);
-        }
-        let number = match self.places.get(&address) {
-            Some(place) => place.number,
-            None => {
-                self.empty(ring);
-                let number = *self.free.last()?;
-                ring.submitter().register_files_update(number, &[descriptor]).ok()?;
-                self.free.pop();
-                self.places.insert(address, Place { number, file: Arc::downgrade(file) });
-                number
-            }
-        };
-        self.last = Some((address, number));
-        Some(number)
-    }
-
-    /// Lets go of files that only the ring still holds.
-    fn empty(&mut self, ring: &IoUring) {
-        let free = &mut self.free;
-        self.places.retain(|_, place| {
-            let is_gone = place.file.strong_count() == 0
-                && ring.submitter().register_files_update(place.number, &[-1]).is_ok();
-            if is_gone {
-                free.push(place.number);
-            }
-            !is_gone
-        });
-        self.last = None;
     }
 }
 

@@ -112,6 +112,25 @@ fn a_read_stops_where_the_file_ends() {
     }
 }
 
+/// A file that a queue keeps open would keep its room on the disk when it is removed. The lock is
+/// that of the open file, until everybody has closed it.
+#[test]
+fn a_queue_at_rest_keeps_no_file_open() {
+    for choice in [Choice::Auto, Choice::Threads] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut queue = open(choice).queue(8, None);
+        let file = file(&RealSystem, folder.path(), 10_000);
+        let own = file.descriptor().unwrap().try_clone_to_owned().unwrap();
+        std::fs::File::from(own).try_lock().unwrap();
+        let other = std::fs::File::open(folder.path().join("file")).unwrap();
+        other.try_lock().unwrap_err();
+        queue.push(read(0, &file, 0, 5_000));
+        assert_eq!(*finish(&mut *queue)[&0].result.as_ref().unwrap(), 5_000);
+        drop(file);
+        other.try_lock().unwrap();
+    }
+}
+
 #[test]
 fn an_error_is_that_of_its_request() {
     for (io, _) in backs() {
