@@ -5,8 +5,8 @@
 //! pushed requests, and waits if that is wanted.
 //!
 //! Kernels differ; this uses what is granted: rings that defer their work to the thread that waits
-//! for it (6.1), the memory of a pool registered once. Files are not registered: the ring would keep
-//! them open, and a file that was removed would keep its room on the disk while its thread rests.
+//! for it (6.1), the memory of a pool registered once. Files are not registered: the ring would
+//! keep them open, and a removed file its room on the disk while its thread rests.
 #![expect(unsafe_code, reason = "memory and descriptors that the system uses on its own")]
 
 use std::io;
