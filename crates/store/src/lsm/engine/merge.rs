@@ -260,8 +260,7 @@ impl Inner {
                 arrange::next_batch(&now(), &mut left, segment_bytes, self.room_for_merges());
             let plans = arrange::plans(&now(), &segments);
             for plan in plans {
-                let leaves = self.kept_by_merges();
-                let moves = Moves { segments: &segments, segment_bytes, leaves };
+                let moves = Moves { segments: &segments, segment_bytes };
                 self.run_plan(&now(), &plan, moves, false)?;
             }
         }

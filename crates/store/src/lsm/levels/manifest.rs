@@ -41,8 +41,6 @@ const VERSION: u32 = 1;
 /// A manifest is written anew when it is this many times as long as it then was, and this long.
 const GROWTH: u64 = 4;
 const GROWTH_BYTES_MIN: u64 = 256 << 10;
-/// The search for records after a break reads at most this many times the bytes there.
-const SEARCH_EFFORT: usize = 4;
 /// No manifest is longer.
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -174,30 +172,14 @@ fn record(salt: u64, offset: u64, edits: &[Edit]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes from `offset` on that a record takes, if one stands there.
-fn likely_record(bytes: &[u8], offset: usize) -> Option<&[u8]> {
-    let header = bytes.get(offset..offset.checked_add(RECORD_HEADER_BYTES)?)?;
-    let len = u32_at(header, RECORD_LEN_OFFSET) as usize;
-    bytes.get(offset..offset.checked_add(len)?).filter(|_| len >= RECORD_HEADER_BYTES)
-}
-
 /// The length of the record at `offset`, header included; `None` if there is none.
 fn record_at(bytes: &[u8], salt: u64, offset: usize) -> Option<usize> {
-    let record = likely_record(bytes, offset)?;
-    let sum = crc32c(salt.wrapping_add(offset as u64), &record[RECORD_LEN_OFFSET..]);
-    (sum == u32_at(record, RECORD_SUM_OFFSET)).then_some(record.len())
-}
-
-/// Whether a record stands somewhere from `offset` on. What might be one is summed up, but no more
-/// than a few times the bytes there.
-fn has_record(bytes: &[u8], salt: u64, offset: usize) -> bool {
-    let mut effort = bytes.len().saturating_sub(offset).saturating_mul(SEARCH_EFFORT);
-    (offset..bytes.len()).any(|at| {
-        let len = likely_record(bytes, at).map_or(0, <[u8]>::len);
-        let is_tried = len > 0 && len <= effort;
-        effort -= if is_tried { len } else { 0 };
-        is_tried && record_at(bytes, salt, at).is_some()
-    })
+    let header = bytes.get(offset..offset.checked_add(RECORD_HEADER_BYTES)?)?;
+    let len = u32_at(header, RECORD_LEN_OFFSET) as usize;
+    let record = bytes.get(offset..offset.checked_add(len)?)?;
+    let summed = record.get(RECORD_LEN_OFFSET..).filter(|_| len >= RECORD_HEADER_BYTES)?;
+    let sum = crc32c(salt.wrapping_add(offset as u64), summed);
+    (sum == u32_at(header, RECORD_SUM_OFFSET)).then_some(len)
 }
 
 /// What a manifest of this version needs of its readers.
@@ -322,7 +304,8 @@ fn replay(
     let misfit = |reason| Error::corrupt_at(path, HEADER_BYTES as u64, reason);
     version = version.apply(&net.into_edits()).map_err(misfit)?;
     // The first record is flushed before the manifest gets its name.
-    let is_whole = at > HEADER_BYTES && !has_record(bytes, salt, at + 1);
+    let is_whole = at > HEADER_BYTES
+        && (at + 1..bytes.len()).all(|later| record_at(bytes, salt, later).is_none());
     let begun = HEADER_BYTES + record_at(bytes, salt, HEADER_BYTES).unwrap_or(0);
     let features = u64_at(bytes, FEATURES_OFFSET);
     let extent = Extent { salt, end: at as u64, begun: begun as u64, features };

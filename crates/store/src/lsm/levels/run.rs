@@ -255,7 +255,7 @@ fn write(
     let (done, moved) = (Vec::new(), NumberMap::default());
     let mut tables = Tables { output, pieces, open: None, low, done, moved };
     let number = || output.numbers.give();
-    let mut moving = Moving::new(output.version, moves, &number);
+    let mut moving = Moving::new(output.version, moves, output.leaves, &number);
     match from {
         Some(from) => source.seek(from, u64::MAX)?,
         None => source.first()?,

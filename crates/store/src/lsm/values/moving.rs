@@ -25,13 +25,11 @@ pub(crate) struct Moves<'o> {
     pub(crate) segments: &'o [u32],
     /// to segments of about this length.
     pub(crate) segment_bytes: u64,
-    /// Of the disk, this many bytes stay free.
-    pub(crate) leaves: u64,
 }
 
 impl Moves<'_> {
     /// None.
-    pub(crate) const NONE: Self = Self { segments: &[], segment_bytes: u64::MAX, leaves: 0 };
+    pub(crate) const NONE: Self = Self { segments: &[], segment_bytes: u64::MAX };
 }
 
 /// An entry that waits.
@@ -49,6 +47,8 @@ struct Held {
 pub(crate) struct Moving<'o> {
     version: &'o Version,
     moves: Moves<'o>,
+    /// Of the disk, this many bytes stay free.
+    leaves: u64,
     number: &'o dyn Fn() -> u32,
     held: Vec<Held>,
     missing: Vec<Missing<'o>>,
@@ -61,15 +61,19 @@ pub(crate) struct Moving<'o> {
 }
 
 impl<'o> Moving<'o> {
-    pub(crate) fn new(version: &'o Version, moves: Moves<'o>, number: &'o dyn Fn() -> u32) -> Self {
+    pub(crate) fn new(
+        version: &'o Version,
+        moves: Moves<'o>,
+        leaves: u64,
+        number: &'o dyn Fn() -> u32,
+    ) -> Self {
         let directory = version.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let bytes_max = directory.budget.window_bytes();
         let held = Vec::new();
         let missing = Vec::new();
-        let open = None;
-        let done = Vec::new();
-        Self { version, moves, number, held, missing, bytes: 0, bytes_max, charge, open, done }
+        let (bytes, open, done) = (0, None, Vec::new());
+        Self { version, moves, leaves, number, held, missing, bytes, bytes_max, charge, open, done }
     }
 
     /// Whether no value moves, and entries need not wait.
@@ -138,7 +142,7 @@ impl<'o> Moving<'o> {
                 let salt = self.version.directory().random();
                 let identity = Identity { number: (self.number)(), salt, first_seq: 0 };
                 let directory = self.version.directory();
-                empty.insert(ValueWriter::create(directory, identity, self.moves.leaves)?)
+                empty.insert(ValueWriter::create(directory, identity, self.leaves)?)
             }
         };
         let offset = out.add(key, seq, value)?;

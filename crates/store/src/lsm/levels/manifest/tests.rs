@@ -96,18 +96,22 @@ fn edits_that_do_not_fit_are_refused() {
     assert!(version.apply(&twice).is_err());
 }
 
-/// Hunts for a search for records after the end that takes hours, where each place could be the
-/// beginning of a long one.
+/// Hunts for a damaged end that passes for a torn one, although a record follows, because much of
+/// what stands before that record could be the beginning of a long one.
 #[test]
-fn what_looks_like_many_long_records_is_passed_quickly() {
-    let (system, directory, shapes, _) = manifest();
+fn a_record_after_what_looks_like_many_long_ones_is_found() {
+    let (system, directory, ..) = manifest();
     let path = directory.file(Name::Manifest);
     let mut bytes = system.content(&path).unwrap();
-    bytes.extend(std::iter::repeat_n((2_u32 << 20).to_le_bytes(), 1 << 20).flatten());
-    let begun = std::time::Instant::now();
-    let (version, _) = replay(&directory, &path, &bytes).unwrap();
-    assert_eq!(Some(&shape(&version)), shapes.last());
-    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert!(replay(&directory, &path, &bytes).is_ok());
+    for len in [20_000_u32, 64] {
+        bytes.extend(std::iter::repeat_n(len.to_le_bytes(), 4 << 10).flatten());
+    }
+    assert!(replay(&directory, &path, &bytes).is_ok(), "torn");
+    let salt = read_header(&path, &bytes).unwrap();
+    let offset = bytes.len() as u64;
+    bytes.extend(record(salt, offset, &vec![Edit::NextFile { number: 1 << 20 }; 20]).unwrap());
+    assert!(replay(&directory, &path, &bytes).is_err(), "damaged");
 }
 
 /// What a long history has left is what its edits lead to one after the other.
