@@ -36,6 +36,9 @@ const KEPT_BYTES: u64 = 16 * 4096;
 const KEPT_PART: u64 = 32;
 /// What LMDB reports for an environment without a map size.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
+/// How many times what is used is reported as map size where there is none, up to this much more.
+const ROOM: usize = 16;
+const ROOM_MAX: usize = 1 << 40;
 const DEFAULT_READERS: u32 = 126;
 /// See [`Env::flushes_rest`].
 const FLUSHES_REST: u32 = 16;
@@ -369,8 +372,10 @@ impl Env {
         let txn = opened.store.begin_read().map_err(|e| code_of(&e))?;
         let pages = txn.page_count() as usize;
         let used = pages * opened.store.page_size() as usize;
-        let set = self.shared_map_size();
-        let set = if set == 0 { DEFAULT_MAPSIZE } else { set };
+        let set = match self.shared_map_size() {
+            0 => map_size_without_limit(used),
+            set => set,
+        };
         // What the store keeps for itself beyond the map size is not spoken of.
         let is_within = self.limit().is_some_and(|limit| used as u64 <= limit);
         let live = opened.store.readers().map_err(|e| code_of(&e))?.len() - 1;
@@ -509,6 +514,14 @@ fn data_file(path: &Path, flags: u32) -> Answer<PathBuf> {
         };
     }
     if path.is_dir() { Err(libc::EISDIR) } else { Ok(path.to_path_buf()) }
+}
+
+/// The map size to report where there is none. Programs that copy entries, as `mdb_load` does with
+/// what `mdb_dump` has written, give it to the other environment, and put them there in many
+/// transactions: that takes more room than is used here.
+fn map_size_without_limit(used: usize) -> usize {
+    let more = used.saturating_mul(ROOM - 1).min(ROOM_MAX);
+    used.saturating_add(more).max(DEFAULT_MAPSIZE)
 }
 
 fn open_store(data: &Path, flags: u32, mode: u32) -> Result<Store> {

@@ -15,6 +15,10 @@ pub(crate) const MAIN: &[u8] = b"";
 pub(crate) const KEY_MAX: usize = 511;
 /// What LMDB reports for an environment without a map size.
 const MAP_SIZE_DEFAULT: u64 = 1 << 20;
+/// How many times what is used is reported as map size, up to this much more; as by the library of
+/// LMDB's interface.
+const ROOM: u64 = 16;
+const ROOM_MAX: u64 = 1 << 40;
 /// How many readers LMDB has room for by default. Our table grows.
 pub(crate) const READERS_MAX: u32 = 126;
 
@@ -85,7 +89,10 @@ pub(crate) fn table_stat<S: Snapshot>(txn: &S, info: &TableInfo) -> hedgerow::Re
     txn.table_stat(table)
 }
 
-/// The map size to report: there is none, so this is the least that LMDB would need.
+/// The map size to report: there is none. `mdb_load` gives it to the new environment, and LMDB
+/// needs more room there than is used here: its pages may be half full, and nothing in them is
+/// shared.
 pub(crate) fn map_size(used_bytes: u64) -> u64 {
-    used_bytes.max(MAP_SIZE_DEFAULT)
+    let more = used_bytes.saturating_mul(ROOM - 1).min(ROOM_MAX);
+    used_bytes.saturating_add(more).max(MAP_SIZE_DEFAULT)
 }

@@ -136,6 +136,44 @@ static void empties_full_map(size_t pages, unsigned flags)
 	mdb_env_close(env);
 }
 
+/* Puts entries in order, in transactions of as many as mdb_load has. */
+static void fills_in_order(MDB_env *env, unsigned count)
+{
+	MDB_txn *txn = begin(env, 0);
+	MDB_dbi dbi = open_dbi(txn, "ordered", MDB_CREATE);
+	for (unsigned i = 0; i < count; i++) {
+		char name[20];
+		snprintf(name, sizeof name, "%08u", i);
+		MDB_val key = text(name), data = bytes(name, 8);
+		OK(mdb_put(txn, dbi, &key, &data, 0));
+		if (i % 100 == 99) {
+			OK(mdb_txn_commit(txn));
+			txn = begin(env, 0);
+		}
+	}
+	OK(mdb_txn_commit(txn));
+}
+
+/* Where nobody has set a size there is none, and one is told that has room for a copy: mdb_dump
+ * writes it down, and mdb_load sets it. */
+static void copied(void)
+{
+	enum { COUNT = 60000 };
+	MDB_env *env = open_env(folder("unlimited"), MDB_NOSYNC, 0);
+	HOLDS(info_of(env).me_mapsize == 1 << 20);
+	fills_in_order(env, COUNT);
+	size_t told = info_of(env).me_mapsize, used = (info_of(env).me_last_pgno + 2) * 4096;
+	HOLDS(used > 1 << 20 && told == 16 * used);
+	MDB_env *copy = open_env(folder("copied"), MDB_NOSYNC, told);
+	fills_in_order(copy, COUNT);
+	HOLDS(info_of(copy).me_mapsize == told);
+	/* No limit came of it. */
+	fills_in_order(env, 2 * COUNT);
+	HOLDS(info_of(env).me_mapsize > told);
+	mdb_env_close(copy);
+	mdb_env_close(env);
+}
+
 int main(void)
 {
 	const unsigned kinds[] = { MDB_NOSYNC, MDB_WRITEMAP | MDB_MAPASYNC };
@@ -150,6 +188,7 @@ int main(void)
 	fills_map("usual", 262144, 0);
 	outgrown();
 	shrunk();
+	copied();
 	puts("map sizes hold");
 	return 0;
 }
