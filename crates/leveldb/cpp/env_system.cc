@@ -74,10 +74,17 @@ class SystemRandomAccessFile final : public RandomAccessFile {
   Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const override {
     const ssize_t got = pread(fd_.get(), scratch, n, static_cast<off_t>(offset));
     *result = Slice(scratch, got < 0 ? 0 : static_cast<size_t>(got));
-    return got < 0 ? SystemError(name_, errno) : Status::OK();
+    if (got < 0) return SystemError(name_, errno);
+    return got == 0 && n > 0 && IsBeyond(offset) ? SystemError(name_, EINVAL) : Status::OK();
   }
 
  private:
+  // Whether a place lies beyond the end of the file, where LevelDB reads nothing.
+  bool IsBeyond(uint64_t offset) const {
+    struct stat status;
+    return fstat(fd_.get(), &status) == 0 && offset > static_cast<uint64_t>(status.st_size);
+  }
+
   const std::string name_;
   Descriptor fd_;
 };

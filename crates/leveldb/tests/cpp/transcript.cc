@@ -360,6 +360,7 @@ void Files(Env* env, bool in_memory) {
   Say("random", env->NewRandomAccessFile("folder/f", &random));
   Say("read", random->Read(6, 5, &part, scratch));
   Say("part", Shown(part));
+  Say("read beyond the end", random->Read(1 << 20, 5, &part, scratch).ok());
   delete random;
   Sorted(env, "folder");
   Say("rename", env->RenameFile("folder/f", "folder/g"));
