@@ -6,11 +6,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::buffer::ENTRY_BYTES;
 use super::commit::pool::Pool;
 use super::levels::pace::{self, Behind, Rate, Standing};
 use super::log::wal::Notice;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, locked};
 use crate::{Error, Result};
 
 pub(crate) mod threads;
@@ -29,6 +30,21 @@ struct State {
     panic: Option<String>,
 }
 
+/// How fast garbage is removed, and how fast buffers become tables.
+#[derive(Default)]
+struct Rates {
+    removing: Rate,
+    flushing: Rate,
+}
+
+/// What a kibibyte costs writers, see `pace`.
+struct Prices {
+    /// For the files of the store, while merging and collecting are late.
+    files: AtomicU64,
+    /// For the room in memory, while all buffers wait for their tables.
+    room: AtomicU64,
+}
+
 /// What the threads wait for. Without threads, the thread that makes work necessary does it.
 pub(crate) struct Background {
     is_on: bool,
@@ -40,10 +56,8 @@ pub(crate) struct Background {
     pub(crate) pool: Pool,
     /// What writers must know of the version.
     standing: Mutex<Standing>,
-    /// How fast garbage is removed.
-    rate: Mutex<Rate>,
-    /// What a kibibyte costs writers, see `pace`.
-    price: AtomicU64,
+    rates: Mutex<Rates>,
+    prices: Prices,
     begun: Instant,
     /// Writers are slowed up to this moment, in microseconds after `begun`.
     paced_us: AtomicU64,
@@ -66,7 +80,8 @@ impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
         let (changed, log_changed) = (Condvar::default(), Condvar::default());
         let (state, standing) = (Mutex::default(), Mutex::default());
-        let (rate, price) = (Mutex::default(), AtomicU64::new(0));
+        let rates = Mutex::default();
+        let prices = Prices { files: AtomicU64::new(0), room: AtomicU64::new(0) };
         let (begun, paced_us) = (Instant::now(), AtomicU64::new(0));
         let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
         let is_short = AtomicBool::new(false);
@@ -77,8 +92,8 @@ impl Background {
             log_changed,
             pool,
             standing,
-            rate,
-            price,
+            rates,
+            prices,
             begun,
             paced_us,
             is_pressed,
@@ -93,12 +108,16 @@ impl Background {
     /// While background work is late, slows down the writer of these bytes and operations, and all
     /// others by as much.
     pub(crate) fn pace(&self, bytes: usize, operations: u64) {
-        let price = self.price.load(Ordering::Relaxed);
-        if price == 0 || !self.is_on {
+        let files = self.prices.files.load(Ordering::Relaxed);
+        let room = self.prices.room.load(Ordering::Relaxed);
+        if (files, room) == (0, 0) || !self.is_on {
             return;
         }
-        self.press();
-        let us = pace::delay_us(price, self.standing().weight(bytes, operations));
+        let mut us = pace::delay_us(room, bytes as u64 + operations * ENTRY_BYTES as u64);
+        if files > 0 {
+            self.press();
+            us = us.max(pace::delay_us(files, self.standing().weight(bytes, operations)));
+        }
         let now = self.begun.elapsed().as_micros() as u64;
         let later = |paced: u64| {
             let from = paced.max(now.saturating_sub(CREDIT_US));
@@ -113,15 +132,28 @@ impl Background {
 
     /// Notes how late the background work is.
     pub(crate) fn set_behind(&self, behind: Behind) {
-        let rate = || *self.rate.lock().unwrap_or_else(PoisonError::into_inner);
-        let price = if behind == Behind::default() { 0 } else { behind.price(rate()) };
-        self.price.store(price, Ordering::Relaxed);
+        let is_late = behind != Behind::default();
+        let price = if is_late { behind.price(locked(&self.rates).removing) } else { 0 };
+        self.prices.files.store(price, Ordering::Relaxed);
+    }
+
+    /// Notes how full the newest buffer is, in thousandths, if those before it fill the rest of the
+    /// memory.
+    pub(crate) fn set_filled(&self, mille: Option<u64>) {
+        let price = |mille| pace::room_price(locked(&self.rates).flushing, mille);
+        self.prices.room.store(mille.map_or(0, price), Ordering::Relaxed);
     }
 
     /// Notes that this much garbage was removed in some time.
     pub(crate) fn removed(&self, bytes: u64, time: Duration) {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
-        *rate = rate.after(bytes, time);
+        let mut rates = locked(&self.rates);
+        rates.removing = rates.removing.after(bytes, time);
+    }
+
+    /// Notes that a buffer with this many bytes became a table in some time.
+    pub(crate) fn flushed(&self, bytes: u64, time: Duration) {
+        let mut rates = locked(&self.rates);
+        rates.flushing = rates.flushing.after(bytes, time);
     }
 
     /// Whether the disk was nearly full when that was last looked at.
@@ -189,6 +221,11 @@ impl Background {
         }
         self.change_log(|state| state.notices.push(notice));
         None
+    }
+
+    /// There may be room for who waits for it.
+    pub(crate) fn tell_of_room(&self) {
+        self.change(|_| {});
     }
 
     /// A buffer went to a table.
@@ -266,13 +303,19 @@ impl Background {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+    use crate::Durability;
+    use crate::lsm::engine::FROZEN_MAX;
+    use crate::lsm::read::view::Current;
+    use crate::lsm::{Db, Keyspace, Options};
 
     /// Hunts for writers that wait for a merge that failed and that nobody tries again.
     #[test]
     fn who_is_slowed_down_has_failed_work_tried_again() {
         let background = Background::new(true);
-        background.price.store(1 << 20, Ordering::Relaxed);
+        background.prices.files.store(1 << 20, Ordering::Relaxed);
         let is_due = || std::mem::take(&mut background.lock().merge);
         background.pace(1, 1);
         assert!(is_due());
@@ -281,5 +324,89 @@ mod tests {
         background.note(Err(Error::argument("no room")));
         background.pace(1, 1);
         assert!(is_due());
+    }
+
+    const BUFFER: usize = 32 << 10;
+
+    fn open(folder: &tempfile::TempDir) -> (Db, Keyspace) {
+        let options = Options::new().create(true).durability(Durability::None);
+        let db = options.memtable_bytes(BUFFER).open(folder.path().join("db")).unwrap();
+        let space = db.keyspace("space", Default::default()).unwrap();
+        (db, space)
+    }
+
+    fn frozen(db: &Db) -> usize {
+        db.inner.with_current(|current| current.frozen.len())
+    }
+
+    fn filled(db: &Db) -> u64 {
+        let filled = |current: &Current| pace::filled_mille(&current.active, &db.inner.options);
+        db.inner.with_current(filled)
+    }
+
+    /// Hunts for writers that go on at full speed until all memory is full, and then wait until a
+    /// whole buffer is a table.
+    #[test]
+    fn writers_are_slowed_the_more_the_less_room_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (db, space) = open(&folder);
+        let put = |n: u32| db.put(&space, &n.to_be_bytes(), &[7; 100]).unwrap();
+        let price = || db.inner.background.prices.room.load(Ordering::Relaxed);
+        // No buffer becomes a table.
+        let sealing = locked(&db.inner.logs.sealing);
+        let mut numbers = 0..;
+        while frozen(&db) < FROZEN_MAX {
+            assert_eq!(price(), 0);
+            put(numbers.next().unwrap());
+        }
+        let mut prices = Vec::new();
+        while filled(&db) < 900 {
+            put(numbers.next().unwrap());
+            prices.push(price());
+        }
+        assert!(prices.is_sorted() && prices.len() > 50, "{prices:?}");
+        assert!(prices[10] > 0 && prices[prices.len() - 1] > 5 * prices[10], "{prices:?}");
+        // Nothing of that is a reason to merge more.
+        assert!(!db.inner.background.take_pressure());
+        drop(sealing);
+        db.flush().unwrap();
+        (0..10).for_each(put);
+        assert_eq!(price(), 0);
+    }
+
+    /// Hunts for writers that wait for what is done after a buffer became a table: its files are
+    /// looked at, and those of an older version removed.
+    #[test]
+    fn who_waits_for_room_waits_for_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (db, space) = open(&folder);
+        let ((full, is_full), (done, is_done)) = (mpsc::channel(), mpsc::channel());
+        let (go, may_go) = mpsc::channel();
+        let price = &db.inner.background.prices.room;
+        let sealing = locked(&db.inner.logs.sealing);
+        std::thread::scope(|scope| {
+            let db = &db;
+            scope.spawn(move || {
+                while frozen(db) < FROZEN_MAX || filled(db) < 1000 {
+                    db.put(&space, &[1], &[7; 100]).unwrap();
+                }
+                full.send(()).unwrap();
+                may_go.recv().unwrap();
+                db.put(&space, &[1], &[7; 100]).unwrap();
+                done.send(()).unwrap();
+            });
+            is_full.recv().unwrap();
+            price.store(0, Ordering::Relaxed);
+            go.send(()).unwrap();
+            while price.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            // It waits now, or very soon. Who makes room says then how long that took.
+            let rates = locked(&db.inner.background.rates);
+            drop(sealing);
+            let waited = is_done.recv_timeout(Duration::from_secs(20));
+            drop(rates);
+            waited.unwrap();
+        });
     }
 }

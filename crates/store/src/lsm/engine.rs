@@ -147,7 +147,9 @@ impl Inner {
         change(&mut changed);
         *current = Arc::new(changed);
         // No thread waits while `before` is dropped, perhaps with its files.
-        drop((current, manifest, before));
+        drop((current, manifest));
+        self.background.tell_of_room();
+        drop(before);
         next.added(&edits).for_each(|table| table.offer_blocks());
         Ok(())
     }
@@ -200,8 +202,9 @@ impl Inner {
 
     fn look_for_room(&self, writer: &mut Writer) -> Result<()> {
         // Borrowed, not held: dropping the last reference to a version removes files.
-        let (begun, flushed) =
-            self.with_current(|current| (current.before_active(), current.version.flushed));
+        let (begun, flushed, frozen) = self.with_current(|current| {
+            (current.before_active(), current.version.flushed, current.frozen.len())
+        });
         let last = writer.next_seq - 1;
         let unmerged = Unmerged {
             operations: last.saturating_sub(flushed),
@@ -209,6 +212,8 @@ impl Inner {
         };
         let standing = self.background.standing();
         self.background.set_behind(standing.behind(unmerged));
+        let filled = || pace::filled_mille(&writer.active, &self.options);
+        self.background.set_filled((frozen >= FROZEN_MAX).then(filled));
         let is_full = writer.active.is_full(self.options.memtable_bytes)
             || pace::covers_much(writer.active.data_bytes(), &self.options)
             || standing.may_hide_much(last.saturating_sub(begun))

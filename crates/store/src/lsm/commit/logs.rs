@@ -29,7 +29,7 @@ pub(crate) struct Logs {
     /// The one in which the log goes on. The lock is held while it is made, so that numbers ascend.
     pub(super) spare: Mutex<Option<NewSegment>>,
     /// Held by the thread that seals.
-    pub(super) sealing: Mutex<()>,
+    pub(crate) sealing: Mutex<()>,
     /// What the system's cache keeps of them.
     pub(crate) warm: Warm,
 }

@@ -67,7 +67,7 @@ impl Inner {
     pub(crate) fn flush_frozen(&self) -> Result<()> {
         let _turn = self.turns.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let current = self.current();
+            let (begun, current) = (Instant::now(), self.current());
             let Some(oldest) = current.frozen.last() else { return Ok(()) };
             // All that is to be in it is; and its table may point to where its values stand.
             self.clock.wait_for(oldest.last_seq);
@@ -98,6 +98,7 @@ impl Inner {
             if let Some(first) = version.log().map(|segment| segment.identity.number).min() {
                 self.logs.warm.let_go(&self.directory.blocks, first);
             }
+            self.background.flushed(oldest.buffer.data_bytes(), begun.elapsed());
             self.background.made_room();
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::compact;
 use super::debt::Survey;
 use super::version::{Sealed, Segment, Version};
+use crate::lsm::buffer::Buffer;
 use crate::lsm::options::Options;
 
 /// Writers begin to wait when files hold more than this percentage of the needed bytes, and more
@@ -24,6 +25,8 @@ const HALF_MILLE: u64 = 20;
 const LEVEL0_NS: u64 = 16_000;
 /// A price is doubled no more often than that.
 const DOUBLINGS_MAX: u64 = 12;
+/// However little room is left in memory, it costs no more than if it were this many thousandths.
+const LEFT_MILLE_MIN: u64 = 8;
 /// A writer waits no longer than this at once, whatever it costs.
 const WAIT_US_MAX: u64 = 100_000;
 /// Garbage that is due to a buffer takes at most this percentage of the needed bytes, and its
@@ -95,6 +98,22 @@ impl Behind {
     }
 }
 
+/// How full a buffer is, in thousandths.
+pub(crate) fn filled_mille(buffer: &Buffer, options: &Options) -> u64 {
+    let part = |bytes: u64, most: u64| (u128::from(bytes) * 1000 / u128::from(most.max(1))) as u64;
+    let entries = part(buffer.bytes() as u64, options.memtable_bytes as u64);
+    entries.max(part(buffer.data_bytes(), covered_bytes_max(options)))
+}
+
+/// What a kibibyte costs its writer, in nanoseconds, while all buffers before the newest one wait
+/// for their tables, and this one is so full. At first half of what it takes to write it to a
+/// table, and the more the less room is left: filling the buffer takes over twice as long as
+/// writing one, so that no writer waits for all of that at once.
+pub(crate) fn room_price(flushing: Rate, filled_mille: u64) -> u64 {
+    let left = 1000_u64.saturating_sub(filled_mille).max(LEFT_MILLE_MIN);
+    flushing.ns_per_kib() * 1000 / (2 * left)
+}
+
 /// How long a writer of this weight waits at this price, in microseconds.
 pub(crate) fn delay_us(price: u64, weight: u64) -> u64 {
     (weight.saturating_mul(price) / (1024 * 1000)).min(WAIT_US_MAX)
@@ -106,8 +125,12 @@ pub(crate) fn delay_us(price: u64, weight: u64) -> u64 {
 /// what these take to write is far more, and the log grows in steps of one segment anyway. Where
 /// segments are shorter than a buffer it is the buffer's own.
 pub(crate) fn covers_much(bytes: u64, options: &Options) -> bool {
+    bytes >= covered_bytes_max(options)
+}
+
+fn covered_bytes_max(options: &Options) -> u64 {
     let segments = options.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS);
-    bytes >= segments.max(options.memtable_bytes as u64)
+    segments.max(options.memtable_bytes as u64)
 }
 
 /// Puts leave at least this part of what the files take free on the disk, but no more than what

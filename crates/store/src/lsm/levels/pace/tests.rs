@@ -35,6 +35,17 @@ fn prices_have_no_steps() {
     }
 }
 
+/// Filling a buffer takes over twice as long as writing one to a table, although its first half
+/// takes less.
+#[test]
+fn writers_leave_the_time_to_make_room() {
+    let flushing = Rate::default();
+    let spent = |to: u64| (0..to).map(|mille| room_price(flushing, mille)).sum::<u64>();
+    let flush = 1000 * flushing.ns_per_kib();
+    assert!(spent(500) < flush && spent(1000) > 2 * flush && spent(1000) < 4 * flush);
+    assert_eq!(room_price(flushing, u64::MAX), room_price(flushing, 1000));
+}
+
 #[test]
 fn writers_make_as_much_garbage_as_is_removed() {
     let mut rate = Rate::default();
