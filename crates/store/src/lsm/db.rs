@@ -241,9 +241,11 @@ impl Db {
         stat::stat(&self.inner)
     }
 
-    /// Closes the store: ends its threads and hands everything to stable storage. While there are
+    /// Closes the store: ends its threads and hands everything to stable storage. It does not wait
+    /// for a merge in the background: that ends where it is, and is begun anew when the store is
+    /// open again and written to. Only if merging is far behind is one done before. While there are
     /// other clones of the handle, everything that was committed is handed to stable storage, and
-    /// the store stays open.
+    /// the store stays open: so a [`Db::compact`] that another thread has called is done first.
     ///
     /// # Errors
     /// If the system refuses.

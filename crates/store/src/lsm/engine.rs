@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use super::background::Background;
 use super::buffer::Buffer;
 use super::clock::{Clock, SPINS};
+use super::closing::Closing;
 use super::commit::logs::{Logs, Writer};
 use super::commit::queue::Queue;
 use super::files::{Directory, Name};
@@ -64,6 +65,8 @@ pub(crate) struct Turns {
     /// Set if the last round of collecting gained nothing, so that the next one waits for a change:
     /// the last sequence number in tables at that time.
     merging: Mutex<Option<u64>>,
+    /// Merging and collecting end early then.
+    pub(crate) closing: Closing,
 }
 
 /// What the handles of a store share.

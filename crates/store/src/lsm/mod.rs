@@ -62,6 +62,7 @@ mod catalog;
 mod check;
 mod checkpoint;
 mod clock;
+mod closing;
 mod commit;
 mod db;
 mod diff;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::lsm::engine::Inner;
+use crate::lsm::levels::pace::Unmerged;
 use crate::{Error, Result};
 
 /// What a thread does until it is told to stop.
@@ -48,9 +49,14 @@ impl Threads {
         self.0.drain(..).for_each(std::mem::forget);
     }
 
-    /// Ends them after what they are doing.
+    /// Ends them: a merge or a collection at once, and other work when it is done. If merging and
+    /// collecting are far behind, a piece of that is done, too: in a store that is only open for
+    /// short times, none might ever be.
     pub(crate) fn stop(&mut self, inner: &Inner) {
         inner.background.pool.stop();
+        if !inner.background.standing().behind(Unmerged::default()).is_far() {
+            inner.turns.closing.begin();
+        }
         inner.background.stop();
         for thread in self.0.drain(..) {
             // A thread that panicked has nothing left to do.

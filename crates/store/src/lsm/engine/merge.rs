@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::Inner;
 use crate::Result;
 use crate::canary::{Bug, is_planted};
+use crate::lsm::closing::Closing;
 use crate::lsm::levels::compact::{self, Plan, Sizes};
 use crate::lsm::levels::debt;
 use crate::lsm::levels::run::{self, Numbers, Output, Rules};
@@ -80,6 +81,8 @@ impl Inner {
                 numbers: Numbers::new(&number),
                 may_share: false,
                 leaves: 0,
+                // The next opening need not read the log, then.
+                closing: &Closing::default(),
             };
             let mut source = oldest.buffer.walk();
             let pieces = output.rules.pieces(&oldest.buffer.tombstones());
@@ -93,7 +96,7 @@ impl Inner {
             })?;
             // Writers learn now how much they hid, not only when a merge is done.
             let version = Arc::clone(&self.current().version);
-            debt::estimate(&version);
+            debt::estimate(&version, &self.turns.closing);
             self.note(&version);
             if let Some(first) = version.log().map(|segment| segment.identity.number).min() {
                 self.logs.warm.let_go(&self.directory.blocks, first);
@@ -137,7 +140,7 @@ impl Inner {
         if !hidden.is_empty() {
             return Ok(Some(Due::Forget(hidden)));
         }
-        debt::estimate(&version);
+        debt::estimate(&version, &self.turns.closing);
         self.note(&version);
         let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
         let bounds = gc::Bounds::steady(&version, self.options.segment_bytes);
@@ -178,6 +181,7 @@ impl Inner {
             numbers: Numbers::new(&number),
             may_share,
             leaves: self.kept_by_merges(),
+            closing: &self.turns.closing,
         };
         let merge = || run::compact(&output, plan, moves);
         let edits = within(Work::LSM_MERGE, &self.directory.path, merge)?;
@@ -203,18 +207,18 @@ impl Inner {
     /// Collects segments, step by step, in one round; returns whether what was written in their
     /// place is shorter.
     fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<bool> {
-        let needed = Needed::find(&version, &victims)?;
+        let needed = Needed::find(&version, &victims, &self.turns.closing)?;
         // A held version holds its files: each is let go before the next one is made.
         drop(version);
         let (mut before, mut after) = (0, 0);
-        while !victims.is_empty() && !self.background.is_stopped() {
+        while !victims.is_empty() {
             let version = Arc::clone(&self.current().version);
             let step = gc::next_step(&version, &mut victims, self.options.segment_bytes);
             let salt = self.directory.random();
             let identity = Identity { number: self.new_number(), salt, first_seq: 0 };
             before += segment_bytes(&version, &step);
             let output = (identity, self.kept_by_merges());
-            let collect = || gc::collect(&version, &needed, &step, output);
+            let collect = || gc::collect(&version, &needed, &step, output, &self.turns.closing);
             let edits = within(Work::LSM_COLLECT, &self.directory.path, collect)?;
             self.install(edits, |_| {})?;
             let bytes = segment_bytes(&self.current().version, &[identity.number]);

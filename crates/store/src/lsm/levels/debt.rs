@@ -7,6 +7,7 @@
 use super::table_file::TableFile;
 use super::version::{BOTTOM, Version};
 use crate::Result;
+use crate::lsm::closing::Closing;
 use crate::lsm::entry::Kind;
 use crate::lsm::filter;
 use crate::lsm::merge::Source;
@@ -38,10 +39,13 @@ impl Survey {
     }
 }
 
-/// Estimates for tables that were not looked at yet. A table that cannot be read hides nothing: a
-/// reader that needs it learns why.
-pub(crate) fn estimate(version: &Version) {
+/// Estimates for tables that were not looked at yet, until the store is being closed. A table that
+/// cannot be read hides nothing: a reader that needs it learns why.
+pub(crate) fn estimate(version: &Version, closing: &Closing) {
     for (level, table) in version.tables() {
+        if closing.check().is_err() {
+            return;
+        }
         if level < BOTTOM && !table.is_estimated() {
             table.set_hidden(hidden_entries(version, table).unwrap_or(0));
         }

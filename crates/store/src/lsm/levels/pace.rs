@@ -82,7 +82,17 @@ pub(crate) struct Behind {
     space: u64,
 }
 
+/// This far behind, writers wait as long as they ever do; only by being opened for short times does
+/// a store come to have so many tables of level 0 or thousandths beyond its bound.
+const LEVEL0_FAR: u64 = 16;
+const SPACE_FAR_MILLE: u64 = 200;
+
 impl Behind {
+    /// Whether work should be done before anything else is.
+    pub(crate) fn is_far(self) -> bool {
+        self.level0 >= LEVEL0_FAR || self.space >= SPACE_FAR_MILLE
+    }
+
     /// What a kibibyte costs its writer, in nanoseconds: nothing at first, then more and more.
     pub(crate) fn price(self, rate: Rate) -> u64 {
         let more = self.level0.checked_sub(1);

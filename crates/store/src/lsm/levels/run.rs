@@ -8,6 +8,7 @@ use super::cursor::LevelCursor;
 use super::table_file::TableFile;
 use super::version::{Edit, Version};
 use crate::Result;
+use crate::lsm::closing::Closing;
 use crate::lsm::entry::{Entry, Kind, Pointer};
 use crate::lsm::files::Name;
 use crate::lsm::merge::{Merge, Source};
@@ -112,6 +113,7 @@ pub(crate) struct Output<'o> {
     pub(crate) may_share: bool,
     /// Of the disk, this many bytes stay free.
     pub(crate) leaves: u64,
+    pub(crate) closing: &'o Closing,
 }
 
 impl Output<'_> {
@@ -229,7 +231,8 @@ impl Tables<'_> {
 /// then, names included.
 ///
 /// # Errors
-/// If something cannot be read or written; nothing of it is left then.
+/// If something cannot be read or written, or the store is being closed; nothing of it is left
+/// then.
 pub(crate) fn write_tables(
     output: &Output<'_>,
     source: &mut dyn Source,
@@ -262,6 +265,7 @@ fn write(
     }
     let is_inside = |entry: &Entry<'_>| to.is_none_or(|to| entry.key < to);
     while let Some(entry) = source.entry().filter(is_inside) {
+        output.closing.check()?;
         let fate = sieve.judge(entry);
         let is_shadowed = fate == Fate::Shadowed;
         match fate {

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::replay::{Job, Replay};
 use crate::lsm::buffer::Buffer;
+use crate::lsm::closing::Closing;
 use crate::lsm::engine::FROZEN_MAX;
 use crate::lsm::files::{Directory, Name};
 use crate::lsm::levels::manifest::{self, Extent};
@@ -406,6 +407,7 @@ impl<'o> Recovery<'o> {
             table_bytes: u64::MAX,
             numbers: Numbers::new(&number),
             may_share: false,
+            closing: &Closing::default(),
             leaves: 0,
         };
         let pieces = output.rules.pieces(&buffer.tombstones());

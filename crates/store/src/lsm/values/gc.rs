@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::gather::ValueWriter;
 use super::needed::{Needed, Stand};
+use crate::lsm::closing::Closing;
 use crate::lsm::entry::compare;
 use crate::lsm::files::charge::Charge;
 use crate::lsm::files::memory::Part;
@@ -177,16 +178,18 @@ impl Chunk {
 /// for it; the needed values of each such chunk are written in key order.
 ///
 /// # Errors
-/// If something cannot be read or written or is damaged; nothing of it is left then.
+/// If something cannot be read or written or is damaged, or the store is being closed; nothing of
+/// it is left then.
 pub(crate) fn collect(
     version: &Version,
     needed: &Needed,
     victims: &[u32],
     (identity, leaves): (Identity, u64),
+    closing: &Closing,
 ) -> Result<Vec<Edit>> {
     let mut collection = Collection::new(version, identity, leaves);
     for victim in version.segments().filter(|s| victims.contains(&s.identity.number)) {
-        collection.read(victim, needed.of(victim.identity.number))?;
+        collection.read(victim, needed.of(victim.identity.number), closing)?;
     }
     collection.write_chunk()?;
     let mut edits: Vec<Edit> =
@@ -220,11 +223,12 @@ impl<'v> Collection<'v> {
     }
 
     /// Goes through the groups of a segment, of which these values are needed.
-    fn read(&mut self, victim: &Segment, mut stands: &[Stand]) -> Result<()> {
+    fn read(&mut self, victim: &Segment, mut stands: &[Stand], closing: &Closing) -> Result<()> {
         let Some(sealed) = victim.sealed else { return Ok(()) };
         let (file, path) = (victim.handle().file()?, victim.handle().path());
         let mut groups = Groups::new(victim.identity, Arc::clone(&file), path, sealed.len)?;
         while let Some(group) = groups.next()? {
+            closing.check()?;
             // A value without bytes may stand at the very end.
             let count = stands.iter().take_while(|stand| stand.offset <= group.end()).count();
             let (here, behind) = stands.split_at(count);

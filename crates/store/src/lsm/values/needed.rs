@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::canary::{Bug, is_planted};
+use crate::lsm::closing::Closing;
 use crate::lsm::files::charge::Charge;
 use crate::lsm::files::memory::Part;
 use crate::lsm::levels::table_file::TableFile;
@@ -41,8 +42,9 @@ impl Needed {
     /// Goes through the tables that point to values in these segments.
     ///
     /// # Errors
-    /// If a table or a list of moved values cannot be read or is damaged.
-    pub(crate) fn find(version: &Version, segments: &[u32]) -> Result<Self> {
+    /// If a table or a list of moved values cannot be read or is damaged, or the store is being
+    /// closed.
+    pub(crate) fn find(version: &Version, segments: &[u32], closing: &Closing) -> Result<Self> {
         let origins = version.origins_in(segments).into_iter();
         let origins: NumberMap<()> = origins.map(|origin| (origin, ())).collect();
         let charge = Charge::new(Arc::downgrade(version.directory()), Part::Buffers);
@@ -50,7 +52,7 @@ impl Needed {
         for (_, table) in version.tables() {
             let mut references = table.meta.references.iter();
             if references.any(|reference| origins.contains_key(&reference.segment)) {
-                needed.add(version, table, &origins)?;
+                needed.add(version, table, &origins, closing)?;
             }
         }
         needed.stands.sort_unstable();
@@ -58,12 +60,19 @@ impl Needed {
     }
 
     /// Adds what a table points to.
-    fn add(&mut self, version: &Version, table: &TableFile, origins: &NumberMap<()>) -> Result<()> {
+    fn add(
+        &mut self,
+        version: &Version,
+        table: &TableFile,
+        origins: &NumberMap<()>,
+        closing: &Closing,
+    ) -> Result<()> {
         let mut cursor = TableCursor::new(table.open()?, Pace::Whole);
         let only_newest = is_planted(Bug::SnapshotNotServed);
         let mut last_key = Vec::new();
         cursor.first()?;
         while let Some(entry) = cursor.entry() {
+            closing.check()?;
             let is_left_out = only_newest && last_key == entry.key;
             if only_newest {
                 last_key = entry.key.to_vec();

@@ -32,7 +32,10 @@ const TREE: &[&[&str]] = &[
 ];
 
 const LSM: &[&[&str]] = &[
-    &["entry", "filter", "keyspace", "memtable", "names", "numbers", "options", "varint"],
+    &[
+        "closing", "entry", "filter", "keyspace", "memtable", "names", "numbers", "options",
+        "varint",
+    ],
     &["clock", "files/cache", "files/memory", "log/held", "merge", "table", "tombstones"],
     &["files", "identity"],
     &[

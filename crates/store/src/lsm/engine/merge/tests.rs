@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Durability;
+use crate::lsm::files::Name;
 use crate::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 use crate::os::sim::{Config, Fault, Kept, Operation, SimSystem};
 
@@ -169,4 +170,84 @@ fn what_is_written_has_files_closed_that_are_read() {
         }
     }
     assert!(disk.failed().len() > 3, "{:?}", disk.failed());
+}
+
+/// The tables and segments that are there, and those that the store knows.
+fn files(inner: &Inner) -> [Vec<Name>; 2] {
+    let known = inner.current().version.names().into_iter().collect();
+    [inner.directory.names().unwrap(), known].map(|mut names: Vec<Name>| {
+        names.retain(|name| name.is_data());
+        names.sort_unstable();
+        names
+    })
+}
+
+/// Hunts for work that goes on while the store is being closed, and for files that it leaves.
+#[test]
+fn closing_ends_merging_and_collecting() {
+    let (db, space) = with_garbage(8 << 10, 1000, 100);
+    // A second table, so that the first one is not only moved.
+    db.write(batch(&space, &[0], 100)).unwrap();
+    db.inner.flush().unwrap();
+    let (version, victims) = chosen(&db);
+    assert!(!victims.is_empty());
+    let before = files(&db.inner);
+    db.inner.turns.closing.begin();
+    let plan = compact::choose_full(&version, |_| true).unwrap();
+    let merged = db.inner.run_plan(&version, &plan, Moves::NONE, true);
+    let collected = db.inner.collect(version, victims);
+    for result in [merged, collected.map(drop)] {
+        assert!(matches!(result, Err(crate::Error::Interrupted)), "{result:?}");
+    }
+    assert_eq!(files(&db.inner), before);
+    assert_eq!(db.range(&space, ..).unwrap().count(), 1000);
+}
+
+/// A store with this many tables of level 0, to be merged when it is being closed already: the
+/// directory, and how many there are then.
+fn closed(tables: u32) -> (tempfile::TempDir, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::new().create(true).durability(Durability::Eventual);
+    let db: Db = options.open(folder.path().join("db")).unwrap();
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    let inner = Arc::clone(&db.inner);
+    let turn = inner.turns.merging.lock().unwrap();
+    for table in 0..tables {
+        db.write(batch(&space, &Vec::from_iter(table..table + 10), 10)).unwrap();
+        db.flush().unwrap();
+    }
+    std::thread::scope(|scope| {
+        let closed = scope.spawn(|| db.close());
+        while !inner.background.is_stopped() {
+            std::thread::yield_now();
+        }
+        drop(turn);
+        closed.join().unwrap().unwrap();
+    });
+    let [there, known] = files(&inner);
+    let stray = there.iter().filter(|name| !known.contains(name)).count();
+    // The segment in which the log would go on is known, too.
+    assert!(known.iter().all(|name| there.contains(name)) && stray == 0, "{there:?}, {known:?}");
+    let count = inner.current().version.level(0).len();
+    (folder, count)
+}
+
+/// Hunts for a close that waits until a merge is done. It is done when the store is opened again.
+#[test]
+fn a_merge_is_left_to_the_next_opening() {
+    let (folder, count) = closed(30);
+    assert_eq!(count, 30);
+    let db = Db::open(folder.path().join("db")).unwrap();
+    while db.stat().levels[0].tables >= 30 {
+        std::thread::yield_now();
+    }
+    let space = db.find_keyspace("space").unwrap().unwrap();
+    assert_eq!(db.range(&space, ..).unwrap().count(), 39);
+}
+
+/// Hunts for tables without end in a store that is only opened for short times.
+#[test]
+fn a_merge_that_is_far_behind_is_done_before_the_store_is_closed() {
+    let (_folder, count) = closed(40);
+    assert!(count < 40, "{count} tables");
 }
