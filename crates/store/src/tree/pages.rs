@@ -14,7 +14,7 @@ use super::page::search::Extents;
 use super::page::{self, Page};
 use super::page_ref::{ExtentRef, FIRST_PAGE, PAGE_BYTES_MIN, PAGE_NO_END, PageNo, PageRef, Run};
 use crate::os::{self, DataFile, Map, Words};
-use crate::prefetch::{prefetch, prefetch_range};
+use crate::prefetch::{LINE, prefetch, prefetch_lines, prefetch_range};
 use crate::sync::Mutex;
 use crate::{Error, Place, Result};
 
@@ -32,13 +32,6 @@ const SURELY_IN_MEMORY: u64 = 64 << 20;
 
 /// Of a page that a scan back is to check next, this many bytes are fetched.
 const UNCHECKED_FETCHED: usize = 1024;
-
-/// Prefetches a page, or the beginning of a large one. It is not inlined, so that the loop always
-/// has the same alignment, on which its speed depends.
-#[inline(never)]
-fn prefetch_page(base: *const u8) {
-    prefetch_range(base, 0..PAGE_BYTES_MIN);
-}
 
 /// An open data file as pages, shared by all transactions of a store.
 pub(crate) struct PageFile {
@@ -272,7 +265,8 @@ impl PageFile {
     #[inline(always)]
     pub(crate) fn fetch_next(&self, at: PageRef, back: bool) {
         if self.is_checked(at.0) {
-            prefetch_page(self.address(at.0));
+            // Of a large page, only the beginning.
+            prefetch_lines(self.address(at.0), PAGE_BYTES_MIN / LINE);
         } else if back && self.is_mapped() {
             prefetch_range(self.address(at.0), 0..UNCHECKED_FETCHED);
         }
