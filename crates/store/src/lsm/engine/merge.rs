@@ -227,6 +227,9 @@ impl Inner {
                 Done { segments, bytes, ..Work::LSM_COLLECT.done() }
             });
             after += bytes;
+            if self.background.is_stopped() {
+                break;
+            }
         }
         Ok(after < before)
     }
