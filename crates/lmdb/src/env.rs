@@ -37,8 +37,8 @@ const KEPT_PART: u64 = 32;
 /// What LMDB reports for an environment without a map size.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 /// How many times what is used is reported as map size where there is none, up to this much more.
-const ROOM: usize = 16;
-const ROOM_MAX: usize = 1 << 40;
+const ROOM: u64 = 16;
+const ROOM_MAX: u64 = 1 << 40;
 const DEFAULT_READERS: u32 = 126;
 /// See [`Env::flushes_rest`].
 const FLUSHES_REST: u32 = 16;
@@ -520,8 +520,10 @@ fn data_file(path: &Path, flags: u32) -> Answer<PathBuf> {
 /// what `mdb_dump` has written, give it to the other environment, and put them there in many
 /// transactions: that takes more room than is used here.
 fn map_size_without_limit(used: usize) -> usize {
+    let used = used as u64;
     let more = used.saturating_mul(ROOM - 1).min(ROOM_MAX);
-    used.saturating_add(more).max(DEFAULT_MAPSIZE)
+    let size = usize::try_from(used.saturating_add(more)).unwrap_or(usize::MAX);
+    size.max(DEFAULT_MAPSIZE)
 }
 
 fn open_store(data: &Path, flags: u32, mode: u32) -> Result<Store> {
