@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use crate::canary::{Bug, is_planted};
 use crate::os::SharedLock;
@@ -24,6 +25,10 @@ use crate::tree::words::{
     NOT_PINNED, WORD_DURABLE, WORD_LATEST, WORD_POISON, number_of, slot_of, word_of,
 };
 use crate::{Durability, Error, Result};
+
+/// How long a close waits for a transaction of another process, to make durable what is not:
+/// longer than most take, and no longer than one who closes a store puts up with.
+const CLOSING: Duration = Duration::from_millis(100);
 
 /// What one commit of this process leaves for the next one, which would come out the same without.
 #[derive(Default)]
@@ -346,9 +351,10 @@ impl Drop for Inner {
         }
         if self.check_writable().is_ok() {
             // The commits are in the system's cache already; this makes them survive a power cut.
-            // No caller is left to report a failure to.
+            // No caller is left to report a failure to. A process that keeps the writer's lock for
+            // longer makes them durable itself: by its commit, or when it closes the store.
             let flushed = if self.durable_number() < self.latest_number() {
-                self.checkpoint(true, Wait::Ever)
+                self.checkpoint(true, Wait::Until(Instant::now() + CLOSING))
             } else {
                 Ok(())
             };

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use super::super::ReadTxn;
 use super::super::commit::{announce, write_meta};
@@ -392,6 +393,45 @@ fn a_process_that_closes_shuts_the_log_for_the_others() {
             let image = system.image_at(system.recorded(), mode, 3);
             assert_eq!(newest_content(&opened(&image)), model, "{mode:?}");
         }
+    }
+}
+
+/// Closes a store on a thread while another process has a transaction open; whether the close
+/// ended before it.
+fn closes_before(first: Store, transaction: impl FnOnce()) -> bool {
+    let (sender, closed) = mpsc::channel();
+    let closing = std::thread::spawn(move || {
+        drop(first);
+        sender.send(()).unwrap();
+    });
+    // So long only if the close waits for the end of the transaction.
+    let ended = closed.recv_timeout(Duration::from_secs(60)).is_ok();
+    transaction();
+    closing.join().unwrap();
+    ended
+}
+
+#[test]
+fn a_close_does_not_wait_for_a_long_transaction_of_another_process() {
+    for commits in [false, true] {
+        let system = SimSystem::new(7, Config::default());
+        let (mut model, mut random) = (Model::new(), Random(7));
+        system.record(true);
+        drop(created(&system));
+        let (first, other) = (opened(&system), opened(&system.process()));
+        commit(&first, Durability::None, &mut model, &mut random, (6, 100));
+        let turn = begin(&other);
+        let finish =
+            || if commits { turn.commit(Durability::Durable).unwrap() } else { drop(turn) };
+        assert!(closes_before(first, finish));
+        // What the closed process left becomes durable by the commit of the other, or its close.
+        assert_eq!(other.inner.durable_number() == other.inner.latest_number(), commits);
+        let other = commits.then_some(other);
+        for mode in CrashMode::ALL {
+            let image = system.image_at(system.recorded(), mode, 3);
+            assert_eq!(newest_content(&opened(&image)), model, "{mode:?}");
+        }
+        drop(other);
     }
 }
 
