@@ -28,6 +28,7 @@ mod arena;
 mod node;
 #[cfg(test)]
 mod tests;
+pub(in crate::lsm) mod zeros;
 
 use node::{HEIGHT_MAX, NodeRef, Nodes};
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use hedgerow::Durability;
+use hedgerow::lsm::{self, Readable as _};
 use hedgerow::tree::{ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::{Scratch, begin, numbers, processes};
@@ -145,6 +146,38 @@ fn own_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// Stores that are only open, and the most memory that one of them may take.
+const IDLE: usize = 20;
+const IDLE_MOST: u64 = 256 << 10;
+
+/// A store of the other engine takes memory when something is put into it: programs have many stores
+/// open that they hardly use.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_store_takes_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = processes::start("idle", folder.path());
+    let most: u64 = processes::line(&mut child, "peak of").parse().unwrap();
+    assert!(child.wait().unwrap().success());
+    let each = most / IDLE as u64;
+    assert!(each < IDLE_MOST, "{} KiB for each store", each >> 10);
+}
+
+/// The part of the process that is measured.
+pub(crate) fn idle(folder: &Path) {
+    let options = lsm::Options::new().memtable_bytes(16 << 20).durability(Durability::None);
+    let open = |n: usize| options.clone().open_or_create(folder.join(n.to_string())).unwrap();
+    let begun = own_memory();
+    let stores: Vec<_> = (0..IDLE).map(open).collect();
+    let spaces: Vec<_> = stores.iter().map(|db| db.keyspace("k", Default::default())).collect();
+    for (db, space) in stores.iter().zip(&spaces) {
+        let space = space.as_ref().unwrap();
+        db.put(space, b"a", b"1").unwrap();
+        assert!(db.get(space, b"a").unwrap().is_some() && db.get(space, b"b").unwrap().is_none());
+    }
+    println!("peak of {}", own_memory() - begun);
 }
 
 /// Unsynced commits that no reader holds do not make the file grow, and a forgotten reader pins the

@@ -59,6 +59,7 @@ fn play_a_part() {
         "fork with a log" => fork_with_a_log(&path),
         "spill" => crate::memory::spill(&path),
         "append" => crate::memory::append(&path),
+        "idle" => crate::memory::idle(&path),
         other => panic!("no such part: {other}"),
     }
 }

@@ -45,6 +45,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/stream/kept.rs", "a value that its last keeper frees"),
     ("crates/store/src/lsm/memtable/arena.rs", "memory that is given back all at once"),
     ("crates/store/src/lsm/memtable/node.rs", "nodes of any length in the arena"),
+    ("crates/store/src/lsm/memtable/zeros.rs", "memory that begins as zeros"),
     ("crates/leveldb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::lsm::files::memory::KEYS_PART;
+use crate::lsm::memtable::zeros::zeros;
 use crate::prefetch::prefetch_line;
 use crate::sync::atomic::AtomicU64;
 
@@ -27,7 +28,7 @@ impl Keys {
     /// For a buffer that is full with `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         let words = (bytes_max / BYTES_A_WORD).clamp(*WORDS.start(), *WORDS.end());
-        Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        Self { words: zeros(words) }
     }
 
     /// The word of a key, and its bits there.

@@ -135,8 +135,9 @@ struct Shard<V, E> {
     free: Vec<usize>,
     guests: Vec<Guest>,
     /// Some bits of the hashes of blocks that were read and not kept, each in the place that other
-    /// bits say.
-    marks: Box<[u16]>,
+    /// bits say. They take memory from the first such block on.
+    marks: Vec<u16>,
+    marks_len: usize,
     /// The place that is looked at next.
     hand: usize,
     capacity: u64,
@@ -359,14 +360,15 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
 impl<V: Item, E> Shard<V, E> {
     fn new(capacity: u64) -> Self {
-        let marks = (capacity / MARK_PART).clamp(MARKS_MIN, MARKS_MAX);
+        let marks_len = (capacity / MARK_PART).clamp(MARKS_MIN, MARKS_MAX) as usize;
         Self {
             places: Vec::new(),
             hits: Vec::new(),
             index: BlockMap::default(),
             free: Vec::new(),
             guests: Vec::new(),
-            marks: vec![0; marks as usize].into(),
+            marks: Vec::new(),
+            marks_len,
             hand: 0,
             capacity,
             stats: CacheStats::default(),
@@ -405,7 +407,8 @@ impl<V: Item, E> Shard<V, E> {
     fn was_read(&mut self, key: BlockKey) -> bool {
         let hash = hash(key);
         let mark = (hash >> 48) as u16 | 1;
-        let place = hash as u32 as usize % self.marks.len();
+        let place = hash as u32 as usize % self.marks_len;
+        self.marks.resize(self.marks_len, 0);
         std::mem::replace(&mut self.marks[place], mark) == mark
     }
 

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::entry::{Kind, head};
 use super::arena::{ALIGN, Arena};
+use super::zeros::zeros;
 use crate::prefetch::prefetch_line;
 use crate::sync::atomic::{AtomicBool, AtomicPtr};
 
@@ -69,8 +70,7 @@ impl Nodes {
     pub(super) fn new(buckets: usize) -> Self {
         let arena = Arena::new();
         let head = make(&arena, HEIGHT_MAX, &[], 0, Kind::Tombstone, &[]);
-        let none = || AtomicPtr::new(ptr::null_mut());
-        Self { arena, head, aside: none(), buckets: (0..buckets).map(|_| none()).collect() }
+        Self { arena, head, aside: AtomicPtr::new(ptr::null_mut()), buckets: zeros(buckets) }
     }
 
     /// The node before all others.
