@@ -1,9 +1,11 @@
 //! What the background threads wait for, and how writers are slowed where these are late. The
 //! threads stand in `threads`, their work in `engine` and `rotate`.
 
+use std::io;
 use std::ops::RangeInclusive;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::buffer::ENTRY_BYTES;
@@ -16,8 +18,19 @@ use crate::{Error, Result};
 
 pub(crate) mod threads;
 
+/// How many threads there are. The first one writes buffers to tables.
+const THREADS: usize = 3;
+
+/// Starts the thread of a number.
+type Start = Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send>;
+
 #[derive(Default)]
 struct State {
+    /// There are none before there is work for one of them.
+    threads: Vec<JoinHandle<()>>,
+    start: Option<Start>,
+    /// Why not all of them could be started.
+    refusal: Option<String>,
     stop: bool,
     flush: bool,
     merge: bool,
@@ -28,6 +41,30 @@ struct State {
     failure: Option<String>,
     /// A thread has panicked, and does nothing any more.
     panic: Option<String>,
+}
+
+impl State {
+    /// Starts the threads that are not there yet. If the system refuses, it is asked again when
+    /// there is more work.
+    fn start_threads(&mut self) {
+        let Some(start) = &self.start else { return };
+        while self.threads.len() < THREADS && !self.stop {
+            match start(self.threads.len()) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) => {
+                    self.refusal = Some(format!("the system starts no thread: {error}"));
+                    return;
+                }
+            }
+        }
+        self.refusal = None;
+    }
+
+    /// Why no buffer becomes a table.
+    fn hindrance(&self) -> Option<&String> {
+        let refusal = self.refusal.as_ref().filter(|_| self.threads.is_empty());
+        self.panic.as_ref().or(self.failure.as_ref()).or(refusal)
+    }
 }
 
 /// How fast garbage is removed, and how fast buffers become tables.
@@ -173,7 +210,7 @@ impl Background {
     /// A writer waits for space.
     fn press(&self) {
         if !self.is_pressed.swap(true, Ordering::Relaxed) {
-            self.change(|state| state.merge = true);
+            self.ask(|state| state.merge = true);
         }
     }
 
@@ -192,34 +229,51 @@ impl Background {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How threads are started when there is work for them.
+    fn start_by(&self, start: Start) {
+        self.lock().start = Some(start);
+    }
+
     fn change(&self, f: impl FnOnce(&mut State)) {
         f(&mut self.lock());
         self.changed.notify_all();
     }
 
-    fn change_log(&self, f: impl FnOnce(&mut State)) {
-        f(&mut self.lock());
-        self.log_changed.notify_one();
+    /// There is work for a thread. False if there is none that could make a buffer a table.
+    fn ask(&self, f: impl FnOnce(&mut State)) -> bool {
+        let mut is_heard = false;
+        self.change(|state| {
+            f(state);
+            state.start_threads();
+            is_heard = state.stop || !state.threads.is_empty();
+        });
+        is_heard
     }
 
-    /// A buffer was frozen.
-    pub(crate) fn wake(&self) {
-        self.change(|state| (state.flush, state.failure) = (true, None));
+    /// A buffer was frozen. False if no thread makes it a table.
+    pub(crate) fn wake(&self) -> bool {
+        self.ask(|state| (state.flush, state.failure) = (true, None))
     }
 
     /// The log went on in another segment, or soon will.
     pub(crate) fn wake_log(&self) {
-        if self.is_on {
-            self.change_log(|state| state.log = true);
-        }
+        let mut state = self.lock();
+        state.log = true;
+        state.start_threads();
+        drop(state);
+        self.log_changed.notify_one();
     }
 
     /// Leaves a notice about the log to a thread; gives it back if no thread can take it.
     pub(crate) fn leave(&self, notice: Notice) -> Option<Notice> {
-        if !self.is_on || self.lock().notices.len() >= NOTICES_MAX {
+        let mut state = self.lock();
+        state.start_threads();
+        if state.threads.len() < THREADS || state.notices.len() >= NOTICES_MAX {
             return Some(notice);
         }
-        self.change_log(|state| state.notices.push(notice));
+        state.notices.push(notice);
+        drop(state);
+        self.log_changed.notify_one();
         None
     }
 
@@ -230,12 +284,18 @@ impl Background {
 
     /// A buffer went to a table.
     pub(crate) fn made_room(&self) {
-        self.change(|state| state.merge = true);
+        self.ask(|state| state.merge = true);
     }
 
-    fn stop(&self) {
-        self.change(|state| state.stop = true);
+    /// Tells the threads to end, and those that wait for them; gives them, to be waited for.
+    fn stop(&self) -> Vec<JoinHandle<()>> {
+        let mut threads = Vec::new();
+        self.change(|state| {
+            state.stop = true;
+            threads = std::mem::take(&mut state.threads);
+        });
         self.log_changed.notify_one();
+        threads
     }
 
     /// Waits until `has_room`.
@@ -244,14 +304,15 @@ impl Background {
     /// If no room is made, since something failed.
     pub(crate) fn wait_for_room(&self, has_room: impl Fn() -> bool) -> Result<()> {
         let mut state = self.lock();
-        if !has_room() && state.failure.take().is_some() {
+        if !has_room() && state.hindrance().is_some() {
             // What failed is tried again.
-            state.flush = true;
+            (state.flush, state.failure) = (true, None);
+            state.start_threads();
             self.changed.notify_all();
         }
         // After the threads have ended, none of them makes room.
         while !has_room() && !state.stop {
-            if let Some(reason) = state.panic.as_ref().or(state.failure.as_ref()) {
+            if let Some(reason) = state.hindrance() {
                 return Err(Error::CommitFailed { reason: reason.clone() });
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -266,7 +327,8 @@ impl Background {
 
     /// The last failure.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.lock().failure.clone()
+        let state = self.lock();
+        state.failure.as_ref().or(state.refusal.as_ref()).cloned()
     }
 
     /// Waits for work of a kind, and takes it; `false`: stop.
@@ -303,13 +365,13 @@ impl Background {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
 
     use super::*;
     use crate::Durability;
     use crate::lsm::engine::FROZEN_MAX;
     use crate::lsm::read::view::Current;
-    use crate::lsm::{Db, Keyspace, Options};
+    use crate::lsm::{Db, Keyspace, Options, Readable};
 
     /// Hunts for writers that wait for a merge that failed and that nobody tries again.
     #[test]
@@ -342,6 +404,51 @@ mod tests {
     fn filled(db: &Db) -> u64 {
         let filled = |current: &Current| pace::filled_mille(&current.active, &db.inner.options);
         db.inner.with_current(filled)
+    }
+
+    /// The system starts no more threads than this.
+    fn allow(db: &Db, threads: usize) {
+        let store = Arc::downgrade(&db.inner);
+        db.inner.background.start_by(Box::new(move |number| {
+            let refused = io::Error::from(io::ErrorKind::WouldBlock);
+            if number < threads { threads::start(&store, number) } else { Err(refused) }
+        }));
+    }
+
+    /// Hunts for writers that fail, or wait for ever, since the system starts no thread.
+    #[test]
+    fn what_has_no_thread_is_done_by_who_needs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (db, space) = open(&folder);
+        let put = |n: u32| db.put(&space, &n.to_be_bytes(), &[7; 100]).unwrap();
+        let is_refused = || db.inner.background.failure().is_some();
+        assert!(!is_refused(), "nobody has asked for one");
+        let mut numbers = 0..10_000;
+        // None, some, and all of them.
+        for threads in 0..=THREADS {
+            allow(&db, threads);
+            numbers.by_ref().take(2500).for_each(put);
+            let tables = db.stat().levels.iter().map(|level| level.tables).sum::<u64>();
+            assert!(threads > 0 || tables > 0 && frozen(&db) == 0, "{tables} tables");
+            assert_eq!(is_refused(), threads < THREADS);
+            assert_eq!(db.inner.background.lock().threads.len(), threads);
+        }
+        assert!((0..10_000u32).all(|n| db.get(&space, &n.to_be_bytes()).unwrap().is_some()));
+        assert!(db.check().unwrap().damage.is_empty());
+        db.close().unwrap();
+    }
+
+    /// Hunts for writers that wait for ever for room that nobody makes.
+    #[test]
+    fn who_waits_for_room_learns_that_there_is_no_thread() {
+        let background = Background::new(true);
+        background.start_by(Box::new(|_| Err(io::ErrorKind::WouldBlock.into())));
+        assert!(!background.wake());
+        let Err(Error::CommitFailed { reason }) = background.wait_for_room(|| false) else {
+            panic!("there is no room");
+        };
+        assert!(reason.contains("thread"), "{reason}");
+        background.wait_for_room(|| true).unwrap();
     }
 
     /// Hunts for writers that go on at full speed until all memory is full, and then wait until a

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::threads::Threads;
 use super::check::{self, CheckReport};
 use super::commit::batch::Batch;
 use super::engine::Inner;
@@ -37,26 +36,22 @@ pub struct Db {
 }
 
 /// Closes the store when the last handle goes.
-struct Open {
-    inner: Arc<Inner>,
-    threads: Threads,
-}
+struct Open(Arc<Inner>);
 
 impl Open {
-    fn close(&mut self) -> Result<()> {
-        self.inner.check_process()?;
-        self.threads.stop(&self.inner);
-        self.inner.close()
+    fn close(&self) -> Result<()> {
+        self.0.check_process()?;
+        self.0.stop_threads();
+        self.0.close()
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if !self.inner.directory.is_ours() {
-            self.threads.leave();
+        if !self.0.directory.is_ours() {
             // It stays in memory: what drops with it gives back what is the parent's, or waits for
             // a lock that one of the parent's threads had.
-            return std::mem::forget(Arc::clone(&self.inner));
+            return std::mem::forget(Arc::clone(&self.0));
         }
         // A caller that wants to know of a failure calls `Db::close`.
         let _ = self.close();
@@ -64,8 +59,8 @@ impl Drop for Open {
 }
 
 impl Db {
-    pub(crate) fn new(inner: Arc<Inner>, threads: Threads) -> Self {
-        Self { open: Arc::new(Open { inner: Arc::clone(&inner), threads }), inner }
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self { open: Arc::new(Open(Arc::clone(&inner))), inner }
     }
 
     /// Creates a store with the default options; the directory must not exist, or be empty.
@@ -252,7 +247,7 @@ impl Db {
     pub fn close(self) -> Result<()> {
         let Self { inner, open } = self;
         match Arc::into_inner(open) {
-            Some(mut open) => open.close(),
+            Some(open) => open.close(),
             None => inner.settle(Durability::Durable),
         }
     }

@@ -256,10 +256,10 @@ impl Inner {
         *current = Arc::new(changed);
     }
 
-    /// Has the work done that is due: by threads in the background, or here and now.
+    /// Has the work done that is due: by threads in the background, or here and now if there are
+    /// none.
     pub(crate) fn work(&self) -> Result<()> {
-        if self.background.is_on() {
-            self.background.wake();
+        if self.background.wake() {
             return Ok(());
         }
         self.flush_frozen()?;

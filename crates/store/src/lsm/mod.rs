@@ -42,6 +42,12 @@
 //! the system's cache, so that a store whose process was killed opens without reading it from the
 //! disk.
 //!
+//! A process can have many stores open that it hardly uses: one that is open takes three files,
+//! some dozens of KiB, and 132 KiB of the system's cache. Its three threads in the background are
+//! started when there is work for one of them: after some MiB were written to it, or if tables wait
+//! for a merge. They end when it is closed. Where the system starts no more threads, the threads
+//! that write do their work, or fail with an error that says so.
+//!
 //! # Limits
 //!
 //! - Either one process has a store open, once, or any number of processes have it open for reading

@@ -152,11 +152,11 @@ fn own_memory() -> u64 {
 const IDLE: usize = 20;
 const IDLE_MOST: u64 = 256 << 10;
 
-/// A store of the other engine takes memory when something is put into it: programs have many stores
-/// open that they hardly use.
+/// A store of the other engine takes its threads when there is work for them, and memory when
+/// something is put into it: programs have many stores open that they hardly use.
 #[cfg(target_os = "linux")]
 #[test]
-fn an_idle_store_takes_little_memory() {
+fn an_idle_store_takes_no_thread_and_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = processes::start("idle", folder.path());
     let most: u64 = processes::line(&mut child, "peak of").parse().unwrap();
@@ -178,6 +178,25 @@ pub(crate) fn idle(folder: &Path) {
         assert!(db.get(space, b"a").unwrap().is_some() && db.get(space, b"b").unwrap().is_none());
     }
     println!("peak of {}", own_memory() - begun);
+    assert_eq!(own_threads(), [""; 0]);
+    // From the first work on there are those of the store whose work it is.
+    stores[0].flush().unwrap();
+    assert_eq!(own_threads(), ["hedgerow-flush", "hedgerow-log", "hedgerow-merge"]);
+    drop(stores);
+    assert_eq!(own_threads(), [""; 0]);
+}
+
+/// The names of the threads that the library has started in this process.
+fn own_threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        // One that is just ending has none any more.
+        let name = std::fs::read_to_string(task.unwrap().path().join("comm")).ok()?;
+        Some(name.trim_end().to_owned()).filter(|name| name.starts_with("hedgerow-"))
+    };
+    let mut names: Vec<_> = tasks.filter_map(name).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Unsynced commits that no reader holds do not make the file grow, and a forgotten reader pins the

@@ -1,68 +1,54 @@
 //! The background threads: one writes buffers to tables, one compacts and collects, one seals
 //! segments of the log and makes the next one.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
+use super::THREADS;
+use crate::Error;
 use crate::lsm::engine::Inner;
 use crate::lsm::levels::pace::Unmerged;
-use crate::{Error, Result};
 
 /// What a thread does until it is told to stop.
 type Work = fn(&Inner);
 
-/// The threads of a store.
-pub(crate) struct Threads(Vec<JoinHandle<()>>);
+const WORKS: [(&str, Work); THREADS] =
+    [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
 
-impl Threads {
-    /// Starts them, if the store is to have some.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
-        let mut threads = Self(Vec::new());
-        if !inner.background.is_on() {
-            return Ok(threads);
+impl Inner {
+    /// From now on the threads are started when there is work for one of them, if the store is to
+    /// have some: a store that is only open, or that little is written to, takes none.
+    pub(crate) fn offer_threads(self: &Arc<Self>) {
+        if self.background.is_on() {
+            let store = Arc::downgrade(self);
+            self.background.start_by(Box::new(move |number| start(&store, number)));
         }
-        let works: [(&'static str, Work); 3] =
-            [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
-        for (name, work) in works {
-            let shared = Arc::clone(inner);
-            let builder = std::thread::Builder::new().name(name.to_string());
-            let started = builder.spawn(move || {
-                let _noted = NotedPanic { inner: &shared, name };
-                work(&shared);
-            });
-            match started {
-                Ok(thread) => threads.0.push(thread),
-                Err(e) => {
-                    threads.stop(inner);
-                    return Err(Error::io("start a thread for", &inner.directory.path, e));
-                }
-            }
-        }
-        Ok(threads)
-    }
-
-    /// In a child process after a fork, which has none of them: they go on in its parent.
-    pub(crate) fn leave(&mut self) {
-        self.0.drain(..).for_each(std::mem::forget);
     }
 
     /// Ends them: a merge or a collection at once, and other work when it is done. If merging and
     /// collecting are far behind, a piece of that is done, too: in a store that is only open for
     /// short times, none might ever be.
-    pub(crate) fn stop(&mut self, inner: &Inner) {
-        inner.background.pool.stop();
-        if !inner.background.standing().behind(Unmerged::default()).is_far() {
-            inner.turns.closing.begin();
+    pub(crate) fn stop_threads(&self) {
+        self.background.pool.stop();
+        if !self.background.standing().behind(Unmerged::default()).is_far() {
+            self.turns.closing.begin();
         }
-        inner.background.stop();
-        for thread in self.0.drain(..) {
+        for thread in self.background.stop() {
             // A thread that panicked has nothing left to do.
             let _ = thread.join();
         }
     }
+}
+
+/// Starts the thread of a number.
+pub(super) fn start(store: &Weak<Inner>, number: usize) -> io::Result<JoinHandle<()>> {
+    let (name, work) = WORKS[number];
+    let shared = store.upgrade().ok_or(io::ErrorKind::NotFound)?;
+    std::thread::Builder::new().name(name.to_string()).spawn(move || {
+        let _noted = NotedPanic { inner: &shared, name };
+        work(&shared);
+    })
 }
 
 /// Dropped by a panic it says so, and poisons the store: what the thread has left half done is not

@@ -30,7 +30,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 
 use super::background::Background;
-use super::background::threads::Threads;
 use super::clock::Clock;
 use super::commit::logs::{Logs, Writer};
 use super::commit::queue::Queue;
@@ -134,15 +133,17 @@ impl Options {
         let inner = Arc::new(options.recover(found, lock)?);
         // Before the first commit looks whether there is room.
         inner.note(&inner.current().version);
-        let threads = Threads::start(&inner)?;
-        inner.background.wake();
+        inner.offer_threads();
+        if !inner.current().frozen.is_empty() {
+            inner.background.wake();
+        }
         if compact::level0_behind(&inner.current().version) > 0 {
             // Those before had no time for it.
             inner.background.made_room();
         }
         let commit = Some(inner.clock.visible.load(Ordering::Relaxed));
         tell(path, || Done { commit, ..Work::LSM_OPEN.done() });
-        Ok(Db::new(inner, threads))
+        Ok(Db::new(inner))
     }
 
     /// The directory at a path.
