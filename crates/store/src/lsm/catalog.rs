@@ -95,7 +95,7 @@ impl Db {
         // From here on batches that name the keyspace are refused, so that none can follow the
         // drop.
         keyspace.set_dropped(true);
-        let committed = self.inner.commit(batch, self.inner.options.durability);
+        let committed = self.inner.commit(batch, self.inner.options.durability, None);
         committed.inspect_err(|_| keyspace.set_dropped(false))?;
         names.known.remove(name);
         names.dropped = names.dropped.max(keyspace.id());
@@ -136,7 +136,7 @@ impl Db {
         }
         // It is not given again if the commit fails: nobody knows then what of it is there.
         names.highest = Some(record.id);
-        self.inner.commit(batch, self.inner.options.durability)?;
+        self.inner.commit(batch, self.inner.options.durability, None)?;
         Ok(record)
     }
 

@@ -18,7 +18,7 @@ use super::levels::version::{Edit, Sealed, Version};
 use super::log::segment::HEADER_BYTES;
 use crate::checksum::crc32c;
 use crate::os::Open;
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 
 /// This many bytes are copied at once.
 const COPY_BYTES: usize = 1 << 20;
@@ -44,7 +44,7 @@ impl Inner {
     pub(crate) fn moment(&self) -> Result<Moment> {
         self.check_process()?;
         let mut writer = self.writer();
-        self.flush_log(&mut writer)?;
+        self.settle_log(&mut writer, Durability::Durable)?;
         self.seal_ended()?;
         let (number, len) = (writer.log.identity().number, writer.log.end());
         let tail = Tail { number, len, last_seq: writer.next_seq - 1 };

@@ -135,7 +135,7 @@ impl Db {
             // It still promises what it says for the commits before it.
             None => self.inner.settle(durability),
             Some(store) if store == self.inner.catalog.store => {
-                self.inner.commit(batch, durability)
+                self.inner.commit(batch, durability, None)
             }
             Some(_) => Err(Error::argument("the batch names keyspaces of another store")),
         }

@@ -11,10 +11,9 @@ use super::closing::Closing;
 use super::commit::logs::{Logs, Writer};
 use super::commit::queue::Queue;
 use super::files::{Directory, Name};
-use super::levels::manifest::{Extent, Manifest};
+use super::levels::manifest::Manifest;
 use super::levels::pace::{self, Standing, Unmerged};
 use super::levels::version::{Edit, Version};
-use super::log::segment::Closed;
 use super::names::Catalog;
 use super::options::Options;
 use super::read::view::{Current, Frozen};
@@ -287,10 +286,7 @@ impl Inner {
         let writer = self.writer();
         let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.health.edit_is_unsure.load(Ordering::Acquire) {
-            let Extent { salt, end, .. } = manifest.extent();
-            let (manifest_salt, manifest_len) = (salt, end);
-            let last_seq = writer.next_seq - 1;
-            writer.log.mark_closed(&Closed { manifest_salt, manifest_len, last_seq });
+            writer.log.mark_closed(&manifest.extent().mark(writer.next_seq - 1));
         }
         Ok(())
     }
@@ -301,14 +297,5 @@ impl Inner {
         let mut writer = self.writer();
         self.health.check()?;
         self.settle_log(&mut writer, durability)
-    }
-
-    /// As [`Inner::settle`], for the one that writes to the log.
-    pub(crate) fn settle_log(&self, writer: &mut Writer, durability: Durability) -> Result<()> {
-        match durability {
-            Durability::None => Ok(()),
-            Durability::Eventual => self.write_out_log(writer),
-            Durability::Durable => self.flush_log(writer),
-        }
     }
 }

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::batch::Batch;
-use super::conflict::{Changes, Footprint};
+use super::conflict::Footprint;
 use super::reply::Reply;
-use crate::lsm::read::view::Current;
+use crate::lsm::log::segment::{OpKind, Ops};
+use crate::lsm::log::wal::Body;
 use crate::sync::atomic::AtomicBool;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, locked};
 use crate::{Durability, Error, Result};
 
 /// A leader takes no more than this, except that it always takes one batch.
@@ -30,15 +31,23 @@ pub(super) enum Refusal {
     Full(TooLittle),
 }
 
-/// Less than is to be free on the disk would be left.
+/// A commit would leave less free on the disk than is kept free.
 #[derive(Clone)]
 pub(super) struct TooLittle {
-    /// What it would be written to.
+    /// The segment that it would be written to.
     pub(super) log: PathBuf,
-    /// This much is to be free,
+    /// How much is kept free.
     pub(super) kept: u64,
-    /// also after what only deletes.
+    /// Whether that is kept free by batches that only delete, too.
     pub(super) is_for_all: bool,
+}
+
+impl TooLittle {
+    /// Whether there is too little for a batch. One without operations only asks for those before
+    /// it to be durable.
+    pub(super) fn refuses(&self, request: &Request) -> bool {
+        request.puts() || self.is_for_all && request.batch.count > 0
+    }
 }
 
 impl From<Refusal> for Error {
@@ -62,44 +71,35 @@ impl From<Refusal> for Error {
     }
 }
 
-/// What is to be committed.
-pub(super) struct Order {
+/// A batch that is to be committed.
+pub(super) struct Request {
     pub(super) batch: Batch,
     pub(super) durability: Durability,
     /// What must not have changed.
     pub(super) footprint: Option<Footprint>,
 }
 
-impl Order {
-    /// Whether nothing can be against it.
-    pub(super) fn is_plain(&self) -> bool {
-        self.footprint.is_none() && self.batch.dropped().is_none()
+impl Request {
+    /// Whether it depends on the store that it may be committed.
+    pub(super) fn has_conditions(&self) -> bool {
+        self.footprint.is_some() || self.batch.dropped().is_some()
     }
 
-    /// Why it may not be committed to the store as it is, after the changes in front of it.
-    pub(super) fn refusal(&self, current: &Current, earlier: &Changes<'_>) -> Option<Refusal> {
-        if let Some(keyspace) = self.batch.dropped() {
-            return Some(Refusal::Dropped(keyspace.name().to_vec()));
-        }
-        let footprint = self.footprint.as_ref()?;
-        if footprint.meets(earlier) {
-            return Some(Refusal::Conflict);
-        }
-        match footprint.was_changed(current) {
-            Ok(was_changed) => was_changed.then_some(Refusal::Conflict),
-            Err(error) => Some(Refusal::Failed(error.to_string())),
-        }
+    /// Whether it puts something.
+    pub(super) fn puts(&self) -> bool {
+        let is_put = |kind| matches!(kind, OpKind::Put | OpKind::PutSeparated);
+        Ops::new(&self.batch.body).any(|op| is_put(op.kind))
     }
 
     /// What the log takes of it.
-    pub(super) fn group(&self) -> (u32, &[u8]) {
+    pub(super) fn body(&self) -> Body<'_> {
         (self.batch.count, &self.batch.body)
     }
 }
 
-/// The message to a waiter.
-pub(super) enum Word {
-    /// To lead.
+/// A message to a waiter.
+pub(super) enum Message {
+    /// It is to lead.
     Lead,
     /// What became of its batch.
     Outcome(Result<(), Refusal>),
@@ -107,8 +107,8 @@ pub(super) enum Word {
 
 /// A batch in line.
 pub(super) struct Waiter {
-    pub(super) order: Order,
-    word: Mutex<Option<Word>>,
+    pub(super) request: Request,
+    message: Mutex<Option<Message>>,
     told: Condvar,
     /// Whether a thread waits; else `reply` is called with the outcome.
     pub(super) has_thread: bool,
@@ -116,37 +116,32 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn new(order: Order, reply: Option<Reply<()>>) -> Arc<Self> {
+    pub(super) fn new(request: Request, reply: Option<Reply<()>>) -> Arc<Self> {
         let (has_thread, reply) = (reply.is_none(), Mutex::new(reply));
-        let (word, told) = (Mutex::new(None), Condvar::default());
-        Arc::new(Self { order, word, told, has_thread, reply })
+        let (message, told) = (Mutex::new(None), Condvar::default());
+        Arc::new(Self { request, message, told, has_thread, reply })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Word>> {
-        self.word.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn tell(&self, word: Word) {
-        *self.lock() = Some(word);
+    pub(super) fn tell(&self, message: Message) {
+        *locked(&self.message) = Some(message);
         self.told.notify_one();
     }
 
-    /// Waits for a word.
-    pub(super) fn listen(&self) -> Word {
-        let mut word = self.lock();
+    /// Waits for a message.
+    pub(super) fn wait(&self) -> Message {
+        let mut message = locked(&self.message);
         loop {
-            match word.take() {
-                Some(word) => return word,
-                None => word = self.told.wait(word).unwrap_or_else(PoisonError::into_inner),
+            match message.take() {
+                Some(message) => return message,
+                None => message = self.told.wait(message).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
     /// Runs the callback of a waiter whose outcome is set.
     pub(super) fn call(&self) {
-        let reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let word = self.lock().take();
-        if let (Some(reply), Some(Word::Outcome(outcome))) = (reply, word) {
+        let (reply, message) = (locked(&self.reply).take(), locked(&self.message).take());
+        if let (Some(reply), Some(Message::Outcome(outcome))) = (reply, message) {
             reply.send(outcome.map_err(Error::from));
         }
     }
@@ -162,18 +157,18 @@ struct Line {
 #[derive(Default)]
 pub(crate) struct Queue {
     line: Mutex<Line>,
-    /// Whether there is a waiter or a leader.
-    pub(super) is_busy: AtomicBool,
+    is_busy: AtomicBool,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether there is a waiter or a leader.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Acquire)
     }
 
     /// Joins the queue. Returns whether there is no leader, so that the caller must provide one.
     pub(super) fn join(&self, waiter: &Arc<Waiter>) -> bool {
-        let mut line = self.lock();
+        let mut line = locked(&self.line);
         line.waiting.push_back(Arc::clone(waiter));
         self.is_busy.store(true, Ordering::Release);
         !std::mem::replace(&mut line.is_led, true)
@@ -181,10 +176,10 @@ impl Queue {
 
     /// The first ones in line.
     pub(super) fn take(&self) -> Vec<Arc<Waiter>> {
-        let mut line = self.lock();
+        let mut line = locked(&self.line);
         let mut bytes = 0;
         let fits = |waiter: &Arc<Waiter>| {
-            bytes += waiter.order.batch.body.len();
+            bytes += waiter.request.batch.body.len();
             bytes <= LEAD_BYTES_MAX
         };
         let count = line.waiting.iter().map(fits).take_while(|&fits| fits).count().max(1);
@@ -194,13 +189,13 @@ impl Queue {
 
     /// Lets a thread in line lead; whether there is one.
     pub(super) fn pass_on(&self) -> bool {
-        let next = self.lock().waiting.iter().find(|waiter| waiter.has_thread).cloned();
-        next.as_ref().inspect(|next| next.tell(Word::Lead)).is_some()
+        let next = locked(&self.line).waiting.iter().find(|waiter| waiter.has_thread).cloned();
+        next.as_ref().inspect(|next| next.tell(Message::Lead)).is_some()
     }
 
     /// Ends leading if the queue is empty. Returns whether it was.
     pub(super) fn leave(&self) -> bool {
-        let mut line = self.lock();
+        let mut line = locked(&self.line);
         line.is_led = !line.waiting.is_empty();
         self.is_busy.store(line.is_led, Ordering::Release);
         !line.is_led

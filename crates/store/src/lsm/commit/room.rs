@@ -4,33 +4,14 @@
 //!
 //! It is asked how much is free, and nothing is set aside: what others write takes that, too.
 
-use std::sync::Arc;
-
 use super::logs::Writer;
-use super::queue::{Order, Refusal, TooLittle, Waiter, Word};
+use super::queue::TooLittle;
 use crate::lsm::engine::Inner;
 use crate::lsm::levels::pace::KeptFree;
-use crate::lsm::log::segment::{OpKind, Ops};
 use crate::lsm::read::view::Current;
 
 /// A buffer with less than this part of what deletions leave free does not go to a table early.
 const EARLY_PART: u64 = 4;
-
-impl Order {
-    /// Whether it puts something.
-    pub(super) fn puts(&self) -> bool {
-        let is_put = |kind| matches!(kind, OpKind::Put | OpKind::PutSeparated);
-        Ops::new(&self.batch.body).any(|op| is_put(op.kind))
-    }
-}
-
-impl TooLittle {
-    /// Whether there is too little for a batch. One without operations only asks for those before
-    /// it to be durable.
-    fn refuses(&self, order: &Order) -> bool {
-        order.puts() || self.is_for_all && order.batch.count > 0
-    }
-}
 
 /// What the disk has free, and what is to be left of it.
 struct Room {
@@ -80,7 +61,7 @@ impl Inner {
 
     /// Why this many bytes cannot be put, if there is too little room. That is looked at now and
     /// then, and at each commit while it is so.
-    fn too_little(&self, writer: &Writer, bytes: u64) -> Option<TooLittle> {
+    pub(super) fn too_little(&self, writer: &Writer, bytes: u64) -> Option<TooLittle> {
         let background = &self.background;
         let is_due = writer.unlooked.saturating_add(bytes) >= self.options.look_bytes();
         if !is_due && !background.is_short() {
@@ -94,31 +75,12 @@ impl Inner {
         let kept = if is_for_all { kept.by_deletes } else { kept.by_puts + unflushed };
         Some(TooLittle { log: writer.log.path().to_path_buf(), kept, is_for_all })
     }
-
-    /// Whether a batch may not be committed for want of room.
-    pub(super) fn refuse_put(&self, writer: &Writer, order: &Order) -> Result<(), Refusal> {
-        let too_little = self.too_little(writer, order.batch.body.len() as u64);
-        let refused = too_little.filter(|too_little| too_little.refuses(order));
-        refused.map_or(Ok(()), |too_little| Err(Refusal::Full(too_little)))
-    }
-
-    /// Takes those out of a group that may not be committed for want of room, and tells them.
-    pub(super) fn refuse_puts(&self, writer: &Writer, group: &mut Vec<Arc<Waiter>>) {
-        let bytes = group.iter().map(|waiter| waiter.order.batch.body.len() as u64).sum();
-        let Some(too_little) = self.too_little(writer, bytes) else { return };
-        group.retain(|waiter| {
-            let is_refused = too_little.refuses(&waiter.order);
-            if is_refused {
-                waiter.tell(Word::Outcome(Err(Refusal::Full(too_little.clone()))));
-            }
-            !is_refused
-        });
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
     use crate::Durability;
     use crate::lsm::{Db, Keyspace, KeyspaceOptions, Options, Readable};
     use crate::os::sim::{Config, SimSystem};

@@ -243,7 +243,7 @@ impl Transaction {
         }
         let (batch, footprint) = self.end();
         // What it sees stays held until the end: that is how changes since are known.
-        self.inner.commit_if_unchanged(batch, durability, footprint)
+        self.inner.commit(batch, durability, Some(footprint))
     }
 
     /// The same without waiting.

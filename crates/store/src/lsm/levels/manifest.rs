@@ -14,7 +14,7 @@ use super::version::{Edit, Net, Pinned, Sealed, Version};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::lsm::files::{Directory, Name};
-use crate::lsm::log::segment::Identity;
+use crate::lsm::log::segment::{Closed, Identity};
 use crate::lsm::table::TableMeta;
 use crate::lsm::varint::{self, Reader};
 use crate::os::{DataFile, Open};
@@ -325,6 +325,13 @@ pub(crate) struct Extent {
     begun: u64,
     /// What its header asks of readers.
     features: u64,
+}
+
+impl Extent {
+    /// The mark of a close after this last sequence number, while the manifest is this one.
+    pub(crate) fn mark(&self, last_seq: u64) -> Closed {
+        Closed { manifest_salt: self.salt, manifest_len: self.end, last_seq }
+    }
 }
 
 /// The manifest that edits are added to.

@@ -29,6 +29,9 @@ const CLOSED_BYTES: u64 = 64 << 10;
 /// Flushes come often if no more than this was written since the one before.
 const OFTEN_BYTES: u64 = 64 << 10;
 
+/// The operations of a group: how many there are, and their bytes.
+pub(crate) type Body<'b> = (u32, &'b [u8]);
+
 /// What a segment is held to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -38,6 +41,20 @@ pub(crate) struct Bounds {
     pub(crate) keeps: bool,
     /// No zeros are put beyond this length.
     pub(crate) segment_bytes: u64,
+}
+
+impl Bounds {
+    pub(crate) fn new(directory: &Directory, segment_bytes: u64) -> Self {
+        let window_bytes = directory.budget.written_bytes();
+        Self { window_bytes, keeps: directory.is_cached, segment_bytes }
+    }
+}
+
+/// A segment as a file that is written to.
+pub(crate) struct SegmentFile {
+    pub(crate) identity: Identity,
+    pub(crate) file: Arc<dyn DataFile>,
+    pub(crate) path: PathBuf,
 }
 
 /// A segment that is not written to any more, but that the manifest does not call ended yet.
@@ -154,14 +171,13 @@ impl Log {
     /// counts stands after. Bytes that are held back are put into `held`, and those that are to
     /// outlive the process also into `pending`, where nothing of another segment is left.
     pub(crate) fn new(
-        identity: Identity,
-        file: Arc<dyn DataFile>,
-        path: PathBuf,
+        segment: SegmentFile,
+        at: u64,
         bounds: Bounds,
         held: Arc<Held>,
         mut pending: Option<Pending>,
-        at: u64,
     ) -> Self {
+        let SegmentFile { identity, file, path } = segment;
         held.lock().begin(identity.number, at);
         if let Some(pending) = &mut pending {
             pending.begin(identity.number, at);
@@ -239,7 +255,7 @@ impl Log {
     /// [broken](Self::is_broken) now.
     pub(crate) fn append(
         &mut self,
-        groups: &[(u32, &[u8])],
+        groups: &[Body<'_>],
         mut seq: u64,
         durability: Durability,
     ) -> Result<u64> {
@@ -279,7 +295,7 @@ impl Log {
     }
 
     /// Adds groups that are too long to be copied.
-    fn append_long(&mut self, groups: &[(u32, &[u8])], mut seq: u64) -> Result<()> {
+    fn append_long(&mut self, groups: &[Body<'_>], mut seq: u64) -> Result<()> {
         let (mut headers, mut offset) = (Vec::new(), self.end());
         for &(count, body) in groups {
             let group = Group { offset, seq, count, flushed: self.flushed, body };
@@ -393,20 +409,17 @@ impl Drop for Log {
     }
 }
 
-/// A segment, its file and its path.
-pub(crate) type NewSegment = (Identity, Arc<dyn DataFile>, PathBuf);
-
 /// Makes a segment; it is on stable storage then, name included.
 pub(crate) fn new_segment(
     directory: &Directory,
     number: u32,
     first_seq: u64,
-) -> Result<NewSegment> {
-    let (identity, file, path) = begin_segment(directory, number, first_seq)?;
-    let flushed = file.sync().map_err(|e| Error::io("flush", &path, e));
+) -> Result<SegmentFile> {
+    let segment = begin_segment(directory, number, first_seq)?;
+    let flushed = segment.file.sync().map_err(|e| Error::io("flush", &segment.path, e));
     let flushed = flushed.and_then(|()| directory.sync());
-    flushed.inspect_err(|_| directory.give_up(&path))?;
-    Ok((identity, file, path))
+    flushed.inspect_err(|_| directory.give_up(&segment.path))?;
+    Ok(segment)
 }
 
 /// Makes a segment and leaves it to the caller to flush it.
@@ -414,7 +427,7 @@ pub(crate) fn begin_segment(
     directory: &Directory,
     number: u32,
     first_seq: u64,
-) -> Result<NewSegment> {
+) -> Result<SegmentFile> {
     let identity = Identity { number, salt: directory.random(), first_seq };
     let (path, file) = directory.create(Name::Segment(number))?;
     let written = file.write_at(&[IoSlice::new(&identity.header())], 0);
@@ -422,5 +435,5 @@ pub(crate) fn begin_segment(
         directory.give_up(&path);
         Error::io("write to", &path, e)
     })?;
-    Ok((identity, file, path))
+    Ok(SegmentFile { identity, file, path })
 }

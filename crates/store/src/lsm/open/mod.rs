@@ -1,31 +1,37 @@
-//! Opening a store, which is also how it recovers, as one recipe.
+//! Opening a store, which is also how it recovers, as one recipe; `recover` does what follows
+//! the reading of the manifest.
 //!
 //! 1. The lock file keeps all other processes out.
 //! 2. The manifest says which files are the store. A torn last record is an edit that was never
-//!    acknowledged; files that only it names are orphans.
-//! 3. Log segments with anything that is not in tables are replayed into buffers. One of which the
-//!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
-//!    that was being written: it is cut at the first group that is not whole, unless a later one
-//!    proves that it was whole once. A segment that does not go on where the one before ends is
-//!    left out: what is missing between them was not durable, so neither was this. Before one is
-//!    cut it gets the groups that come next, where the pending file has them. Where the last one
-//!    ends in the mark of a close, which says what manifest there was, and that manifest is still
-//!    there as it was, and no file besides, the log goes on in it: there is nothing more to do.
+//!    acknowledged; files that only it names are orphans. Files that no record has ever named are
+//!    removed at once, so that a full disk has room for the next steps.
+//! 3. The log segments with anything that is not in tables are replayed into buffers (`replay`). A
+//!    sealed segment, of which the manifest says where it ends, must be whole. The others, which
+//!    are the last ones, may end in a tail that was being written. The pending file may have groups
+//!    that come next, which are added first. Then the segment is cut at the first group that is not
+//!    whole, unless a later group proves that this one was whole once. A segment that does not go
+//!    on where the one before ends is left out: what is missing between them was not durable, so
+//!    neither was this.
+//!
+//!    If the last segment ends in the mark of a close, the manifest is still the one that the mark
+//!    names, and there is no file besides, then the log goes on there and nothing more is to be
+//!    done.
 //! 4. What was found may stand in the system's cache only, and where a flush failed the system may
-//!    have forgotten that it does: what was not known to be on stable storage is written once more.
-//!    The last segments end where they were cut.
-//!    What stands in many segments goes to a table: else each process that dies would leave one.
-//! 5. A new segment is made, and a new manifest that says all this; they are flushed, together with
+//!    have forgotten that it does. So what was not known to be on stable storage is written once
+//!    more. What stands in many segments goes to tables: else each process that dies would leave
+//!    one.
+//! 5. A new segment is made, and a new manifest that says all this. They are flushed together with
 //!    the last segments, and the manifest takes the place of the old one by a rename. A crash
-//!    before it leaves the old one, and this recipe begins anew.
+//!    before the rename leaves the old one, and this recipe begins anew.
 //! 6. Files that the manifest does not name are removed.
 
+pub(crate) mod load;
 pub(crate) mod reader;
-pub(crate) mod recover;
+mod recover;
 pub(crate) mod replay;
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 
@@ -38,21 +44,21 @@ use super::engine::{Health, Inner, Turns};
 use super::files::memory::Budget;
 use super::files::{self, Directory, Name};
 use super::levels::compact;
-use super::levels::manifest::{self, Draft, Extent, Manifest};
-use super::levels::version::{Edit, Version};
+use super::levels::manifest::{self, Extent};
+use super::levels::version::Version;
 use super::log::pending::Pending;
 use super::log::segment::HEADER_BYTES;
-use super::log::wal::{Bounds, Log, NewSegment, begin_segment};
+use super::log::wal::{Bounds, Log};
 use super::names::Catalog;
 use super::options::Options;
 use super::read::view::{Current, Spare};
-use crate::canary::{Bug, is_planted};
 use crate::observe::{Done, Work, tell, within};
-use crate::os::{DataFile, IN_MEMORY, MemorySystem, Open, RealSystem, System};
+use crate::os::{IN_MEMORY, MemorySystem, Open, RealSystem, System};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
-use recover::{Access, ClosedLog, Recovery};
+use recover::Recovered;
+use replay::Replay;
 
 impl Options {
     /// Opens the store in a directory; with [`Options::create`], makes it if there is none.
@@ -175,33 +181,34 @@ impl Options {
         listed.map_err(|e| unlisted(path, e))
     }
 
+    /// Recovers a store: what its handles share.
     fn recover(
         &self,
         found: (Version, Option<Extent>),
         lock: Box<dyn Send + Sync>,
     ) -> Result<Inner> {
-        let (directory, flushed) = (Arc::clone(found.0.directory()), found.0.flushed);
-        let recovery = Recovery::begin(self, found, Access::Write)?;
-        let Opened { recovery, version, manifest, segment, at, next_seq } = begin(recovery)?;
-        let Recovery { buffer, frozen, warm, last_seq, .. } = recovery;
+        let flushed = found.0.flushed;
+        let Recovered { replay, manifest, segment, at, next_seq } = recover::recover(self, found)?;
+        let Replay { version, active, frozen, warm, last_seq, .. } = replay;
+        let directory = Arc::clone(version.directory());
         if last_seq > flushed {
             let (entries, commit) = (Some(last_seq - flushed), Some(last_seq));
             tell(&directory.path, || Done { entries, commit, ..Work::LSM_REPLAY.done() });
         }
-        let (active, next_file) = (Arc::clone(&buffer), version.next_file);
-        let clock = Clock::new(last_seq, next_file);
+        let clock = Clock::new(last_seq, version.next_file);
         version.pins.values().for_each(|pinned| clock.pin_at(pinned.seq));
-        let current =
-            Current { active, frozen, version: Arc::new(version), spare: Spare::default() };
         let is_on = directory.system.flushes_in_background();
-        let window_bytes = directory.budget.written_bytes();
-        let (keeps, segment_bytes) = (directory.is_cached, self.segment_bytes);
-        let bounds = Bounds { window_bytes, keeps, segment_bytes };
+        let bounds = Bounds::new(&directory, self.segment_bytes);
         let (held, pending) = (Arc::clone(&directory.held), Pending::open(&directory));
-        let (identity, file, path) = segment;
-        let log = Log::new(identity, file, path, bounds, held, pending, at);
-        let (has_asked, unlooked) = (false, u64::MAX);
-        let writer = Writer { log, next_seq, active: buffer, has_asked, unlooked };
+        let writer = Writer {
+            log: Log::new(segment, at, bounds, held, pending),
+            next_seq,
+            active: Arc::clone(&active),
+            has_asked: false,
+            unlooked: u64::MAX,
+        };
+        let (version, spare) = (Arc::new(version), Spare::default());
+        let current = Current { active, frozen, version, spare };
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
@@ -223,76 +230,6 @@ impl Options {
 pub(crate) fn new_store() -> u64 {
     static STORES: AtomicU64 = AtomicU64::new(1);
     STORES.fetch_add(1, Ordering::Relaxed)
-}
-
-/// A store that is ready.
-struct Opened<'o> {
-    recovery: Recovery<'o>,
-    version: Version,
-    manifest: Manifest,
-    /// The log goes on here,
-    segment: NewSegment,
-    /// at this place,
-    at: u64,
-    /// with this sequence number.
-    next_seq: u64,
-}
-
-/// Steps 3 to 6; step 3 only, where the store was closed and there is nothing to be put in order.
-fn begin(mut recovery: Recovery<'_>) -> Result<Opened<'_>> {
-    let (directory, first) = (Arc::clone(recovery.version.directory()), recovery.next_file);
-    let undo = |_: &Error| remove_new(&directory, first);
-    recovery.replay().inspect_err(undo)?;
-    if let Some((closed, extent)) = recovery.take_closed().inspect_err(undo)? {
-        let ClosedLog { identity, file, path, end: at, .. } = closed;
-        let (manifest, version) = (Manifest::resume(&directory, extent)?, recovery.version.clone());
-        let (segment, next_seq) = ((identity, file, path), next_seq(&recovery));
-        return Ok(Opened { recovery, version, manifest, segment, at, next_seq });
-    }
-    let Prepared { recovery, version, segment, next_seq, draft } =
-        prepare(recovery).inspect_err(undo)?;
-    let (manifest, at) = (draft.take_place()?, HEADER_BYTES as u64);
-    remove_orphans(&directory, &version)?;
-    Ok(Opened { recovery, version, manifest, segment, at, next_seq })
-}
-
-fn next_seq(recovery: &Recovery<'_>) -> u64 {
-    let is_repeated = is_planted(Bug::SequenceRepeated);
-    if is_repeated { recovery.version.flushed + 1 } else { recovery.last_seq + 1 }
-}
-
-/// What is on stable storage before the manifest says so.
-struct Prepared<'o> {
-    recovery: Recovery<'o>,
-    version: Version,
-    /// The log goes on here.
-    segment: NewSegment,
-    next_seq: u64,
-    draft: Draft,
-}
-
-/// Steps 4 and 5, but for the rename.
-fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
-    let directory = Arc::clone(recovery.version.directory());
-    recovery.fold()?;
-    let (number, version) = (recovery.next_file, &recovery.version);
-    let next_seq = next_seq(&recovery);
-    let segment = begin_segment(&directory, number, next_seq)?;
-    let (identity, file, path) = &segment;
-    recovery.edits.push(Edit::AddSegment(*identity));
-    recovery.edits.push(Edit::NextFile { number: number + 1 });
-    let manifest_path = directory.file(Name::Manifest);
-    let misfit = |misfit| Error::corrupt_at(&manifest_path, 0, misfit);
-    let version = version.apply(&recovery.edits).map_err(misfit)?;
-    if is_planted(Bug::OrphanRemovedEarly) {
-        remove_orphans(&directory, &version)?;
-    }
-    let draft = Draft::write(&version, directory.random(), false)?;
-    recovery.unflushed.push((path.clone(), Arc::clone(file)));
-    flush(&recovery.unflushed, &draft)?;
-    directory.sync()?;
-    let draft = draft.flushed()?;
-    Ok(Prepared { recovery, version, segment, next_seq, draft })
 }
 
 /// Whether a directory holds only the remains of an unfinished creation: at most empty segments.
@@ -360,41 +297,6 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
     taken
         .map_err(|e| Error::io("lock", &path, e))?
         .ok_or_else(|| Error::Locked { path, reason: reason.to_string() })
-}
-
-/// Flushes files, beside which a manifest was written. All of them are on their way to the disk
-/// before it is waited for the first one: so the file system notes its changes for all together.
-fn flush(files: &[(PathBuf, Arc<dyn DataFile>)], draft: &Draft) -> Result<()> {
-    let all = files.iter().map(|(_, file)| file).chain([draft.file()]);
-    all.for_each(|file| file.start_writeback(0, 0));
-    files.iter().try_for_each(|(path, file)| file.sync().map_err(|e| Error::io("flush", path, e)))
-}
-
-/// Removes what an opening that failed has made: files of numbers from `first` on. The manifest
-/// names none of them.
-fn remove_new(directory: &Directory, first: u32) {
-    for name in directory.names().unwrap_or_default() {
-        let is_new = match name {
-            Name::Segment(number) | Name::Table(number) => number >= first,
-            Name::ManifestNew => true,
-            Name::Manifest | Name::Lock | Name::Pending | Name::Identity | Name::Copy(_) => false,
-        };
-        if is_new {
-            directory.give_up(&directory.file(name));
-        }
-    }
-}
-
-/// Removes the files that the manifest does not name.
-fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
-    let named = version.names();
-    for name in directory.names()? {
-        if !named.contains(&name) {
-            let path = directory.file(name);
-            directory.system.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

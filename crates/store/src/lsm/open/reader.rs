@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::recover::{Access, Recovery};
+use super::replay::{Access, Replay, files};
 use super::{new_store, no_store, unlisted};
 use crate::lsm::backup::{self, BackupReport};
 use crate::lsm::catalog;
@@ -102,9 +102,10 @@ impl Options {
     }
 
     fn read(&self, version: Version, lock: Option<Box<dyn Send + Sync>>) -> Result<Reader> {
-        let mut recovery = Recovery::begin(self, (version, None), Access::Read)?;
-        recovery.replay()?;
-        let Recovery { version, buffer: active, frozen, edits, last_seq, .. } = recovery;
+        let there = files(&version)?;
+        let mut replay = Replay::begin(self, (version, None), &there, Access::Read)?;
+        replay.run()?;
+        let Replay { version, active, frozen, edits, last_seq, .. } = replay;
         let current = Arc::new(Current {
             active,
             frozen,

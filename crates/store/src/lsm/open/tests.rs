@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::super::engine::FROZEN_MAX;
 use super::super::{Db, Keyspace};
-use super::recover::SHARED_BYTES_MIN;
+use super::replay::SHARED_BYTES_MIN;
 use super::*;
 use crate::Durability;
 use crate::lsm::{KeyspaceOptions, Readable};

@@ -91,7 +91,7 @@ impl<'d> Target<'d> {
         }
         match batch.is_empty() {
             true => Ok(()),
-            false => self.db.inner.commit(batch, Durability::None),
+            false => self.db.inner.commit(batch, Durability::None, None),
         }
     }
 

@@ -16,18 +16,8 @@ fn segment() -> (SimSystem, Log) {
     let file = system.open_data(Path::new(PATH), Open::Create, 0).unwrap();
     file.write_at(&[IoSlice::new(&identity.header())], 0).unwrap();
     let bounds = Bounds { window_bytes: 8 << 10, keeps: false, segment_bytes: 0 };
-    (
-        system,
-        Log::new(
-            identity,
-            file,
-            PathBuf::from(PATH),
-            bounds,
-            Arc::default(),
-            None,
-            HEADER_BYTES as u64,
-        ),
-    )
+    let segment = SegmentFile { identity, file, path: PathBuf::from(PATH) };
+    (system, Log::new(segment, HEADER_BYTES as u64, bounds, Arc::default(), None))
 }
 
 fn body(key: &[u8], value: &[u8]) -> Vec<u8> {
