@@ -72,6 +72,8 @@ mod identify;
 #[doc(hidden)]
 pub mod os;
 mod prefetch;
+#[cfg(test)]
+mod random;
 mod sync;
 
 pub use durability::Durability;

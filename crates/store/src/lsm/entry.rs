@@ -290,6 +290,7 @@ pub(crate) fn full_range(keyspace: u32, keys: &impl KeyRange) -> (Vec<u8>, Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     #[test]
     fn the_newest_of_a_key_comes_first() {
@@ -300,11 +301,7 @@ mod tests {
 
     #[test]
     fn keys_are_compared_as_lists_of_bytes() {
-        let mut state = 11_u64;
-        let mut random = move |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = random::numbers(11);
         for _ in 0..if cfg!(miri) { 300 } else { 30_000 } {
             let mut key =
                 |end: u64| (0..random(end)).map(|_| random(24) as u8 / 23).collect::<Vec<u8>>();

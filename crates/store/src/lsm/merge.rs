@@ -322,6 +322,7 @@ impl Source for Merge {
 mod tests {
     use super::super::entry::Kind;
     use super::*;
+    use crate::random;
 
     /// A sorted list as a source.
     struct List(Vec<(Vec<u8>, u64)>, Option<usize>);
@@ -373,11 +374,7 @@ mod tests {
     /// Any walk over the merge is the same walk over one sorted list.
     #[test]
     fn a_merge_is_one_list() {
-        let mut state = 3_u64;
-        let mut random = |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = random::numbers(3);
         for round in 0..300 {
             let mut lists = vec![Vec::new(); 1 + round % 6];
             for seq in 1..random(40) {

@@ -225,6 +225,7 @@ fn over<'p>(pieces: &mut &'p [Piece], cut: &[u8]) -> &'p [u64] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     fn tombstone(start: &[u8], end: &[u8], seq: u64) -> Tombstone {
         Tombstone { start: start.to_vec(), end: end.to_vec(), seq }
@@ -232,11 +233,7 @@ mod tests {
 
     #[test]
     fn pieces_answer_as_a_list_does() {
-        let mut state = 7_u64;
-        let mut random = |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = random::numbers(7);
         for _ in 0..200 {
             let list: Vec<Tombstone> = (0..random(12))
                 .map(|_| {
@@ -266,11 +263,7 @@ mod tests {
 
     #[test]
     fn pieces_for_some_readers_answer_them_as_all_do() {
-        let mut state = 11_u64;
-        let mut random = |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = random::numbers(11);
         for _ in 0..200 {
             let mut list: Vec<Tombstone> = Vec::new();
             for seq in 1..=random(40) {

@@ -1,6 +1,7 @@
 //! Range tombstones of a buffer: readers at every moment see what a list says, and neither memory
 //! nor time grows with the square of their number.
 
+use crate::random;
 use std::collections::BTreeMap;
 
 use super::*;
@@ -28,11 +29,7 @@ fn nested(n: u32) -> std::ops::Range<[u8; 4]> {
 #[test]
 fn snapshots_between_deleted_ranges_see_what_was_there() {
     let (db, space) = store();
-    let mut state = 3_u64;
-    let mut random = |end: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % end
-    };
+    let mut random = random::numbers(3);
     let (mut there, mut moments) = (BTreeMap::new(), Vec::new());
     for round in 0..300_u32 {
         let mut batch = Batch::new();

@@ -73,14 +73,12 @@ impl<K: Borrow<[u8]> + Ord + Clone> Ranges<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     #[test]
     fn ranges_answer_as_a_list_of_keys_does() {
-        let mut state = 3_u64;
-        let mut random = |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((state >> 33) % end) as u8
-        };
+        let mut numbers = random::numbers(3);
+        let mut random = |end: u64| numbers(end) as u8;
         for _ in 0..300 {
             let (mut ranges, mut keys) = (Ranges::default(), [false; 32]);
             for _ in 0..random(9) {

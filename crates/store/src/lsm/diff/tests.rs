@@ -1,5 +1,6 @@
 //! A difference is what two scans differ in, however it is found and wherever the entries stand.
 
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -9,15 +10,6 @@ use crate::Durability;
 use crate::os::sim::{Config, SimSystem};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % end
-    }
-}
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -69,38 +61,38 @@ fn agree(db: &Db, old: &Snapshot, new: &Snapshot, place: &mut LogPlace, what: &s
     by_log
 }
 
-fn write(db: &Db, rng: &mut Rng) {
-    let name = NAMES[rng.below(3) as usize];
-    if rng.below(25) == 0 {
+fn write(db: &Db, random: &mut Random) {
+    let name = NAMES[random.below(3) as usize];
+    if random.below(25) == 0 {
         db.drop_keyspace(name).unwrap();
         return;
     }
     let options = KeyspaceOptions { separation_threshold: 20, ..Default::default() };
     let keyspace = db.keyspace(name, options).unwrap();
     let mut batch = Batch::new();
-    for _ in 0..1 + rng.below(8) {
-        let key = format!("{:02}{}", rng.below(8), rng.below(12));
-        match rng.below(12) {
+    for _ in 0..1 + random.below(8) {
+        let key = format!("{:02}{}", random.below(8), random.below(12));
+        match random.below(12) {
             0 => {
-                let to = format!("{:02}", rng.below(9));
+                let to = format!("{:02}", random.below(9));
                 batch.delete_range(&keyspace, key.as_bytes()..to.as_bytes()).unwrap();
             }
             1..4 => batch.delete(&keyspace, key.as_bytes()).unwrap(),
             _ => {
-                let value = vec![b'a' + rng.below(3) as u8; rng.below(40) as usize];
+                let value = vec![b'a' + random.below(3) as u8; random.below(40) as usize];
                 batch.put(&keyspace, key.as_bytes(), &value).unwrap();
             }
         }
     }
     let durability = [Durability::Durable, Durability::Eventual, Durability::None];
-    db.write_with(batch, durability[rng.below(3) as usize]).unwrap();
+    db.write_with(batch, durability[random.below(3) as usize]).unwrap();
 }
 
 #[test]
 fn a_difference_is_that_of_two_scans() {
     let mut by_log = [0; 2];
     for seed in 0..12 {
-        let (mut rng, mut place) = (Rng(seed), LogPlace::default());
+        let (mut random, mut place) = (Random(seed), LogPlace::default());
         let system = SimSystem::new(seed, Config { reserve: 1 << 20, ..Config::default() });
         let open = || {
             let options =
@@ -111,8 +103,8 @@ fn a_difference_is_that_of_two_scans() {
         db.pin(base).unwrap();
         let mut old = db.read_pin(base);
         for round in 0..60 {
-            (0..rng.below(20)).for_each(|_| write(&db, &mut rng));
-            match rng.below(12) {
+            (0..random.below(20)).for_each(|_| write(&db, &mut random));
+            match random.below(12) {
                 0 => db.flush().unwrap(),
                 1 => db.compact().unwrap(),
                 2 => {
@@ -128,7 +120,7 @@ fn a_difference_is_that_of_two_scans() {
             let before = old.as_ref().unwrap();
             let what = format!("seed {seed}, round {round}");
             by_log[usize::from(agree(&db, before, &new, &mut place, &what))] += 1;
-            if rng.below(3) > 0 {
+            if random.below(3) > 0 {
                 let next = if base == "old" { "new" } else { "old" };
                 let names = [base.as_bytes(), next.as_bytes()];
                 db.change_pins(&[(names[0], None), (names[1], Some(&new))]).unwrap();

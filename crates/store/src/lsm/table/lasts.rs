@@ -37,14 +37,11 @@ impl Lasts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     #[test]
     fn keys_are_around_where_a_list_has_them() {
-        let mut state = 17_u64;
-        let mut random = move |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = random::numbers(17);
         for round in 0..if cfg!(miri) { 10 } else { 300 } {
             let key = |random: &mut dyn FnMut(u64) -> u64| {
                 let mut key = vec![7; round % 9];

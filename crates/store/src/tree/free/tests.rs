@@ -4,6 +4,7 @@
 use super::freed::MANY_FREED;
 use super::pending::{encode_pending, pending_key};
 use super::*;
+use crate::random::numbers;
 
 fn run(start: u32, len: u32) -> Run {
     Run { start, len }
@@ -93,14 +94,6 @@ fn entries_come_back_and_bad_ones_are_refused() {
     assert_eq!(pending_entry(&key, &value(&[first, first])), None, "the runs overlap");
     assert_eq!(pending_entry(&key, &value(&[first, free(1300, 0)])), None, "an empty run");
     assert_eq!(ready_entry(&u32::MAX.to_be_bytes(), &1_u32.to_be_bytes()), None);
-}
-
-/// A generator of small numbers.
-fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
-    move |limit| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % limit
-    }
 }
 
 /// Free runs that do not overlap, ascending: some held under the snapshot 5, some not, some that no

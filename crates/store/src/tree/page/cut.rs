@@ -112,6 +112,7 @@ mod tests {
     use super::super::size::Pair;
     use super::super::{KeyCell, Page, ValueCell, checked, seal};
     use super::*;
+    use crate::random;
     use crate::tree::Bytes;
     use crate::tree::order::{KeyOrder, Leaves};
 
@@ -155,11 +156,7 @@ mod tests {
 
     #[test]
     fn what_a_cut_leaves_is_as_in_a_leaf_built_without_the_value() {
-        let mut seed = 5_u64;
-        let mut random = move |n: usize| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (seed >> 33) as usize % n
-        };
+        let mut random = random::indexes(5);
         let (mut in_place, mut aside) = (0, Vec::new());
         for round in 0..480 {
             let order = if round % 2 == 0 { KeyOrder::Bytewise } else { KeyOrder::Reverse };

@@ -170,6 +170,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::random;
     use crate::tree::{Order, Snapshot, Store};
 
     thread_local! {
@@ -189,11 +190,7 @@ mod tests {
 
     #[test]
     fn a_search_finds_what_comparisons_find() {
-        let mut seed = 7_u64;
-        let mut random = move |below: usize| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (seed >> 33) as usize % below
-        };
+        let mut random = random::indexes(7);
         let folder = tempfile::tempdir().unwrap();
         let store = Store::create(folder.path().join("store")).unwrap();
         let mut txn = store.begin_write().unwrap();

@@ -392,6 +392,7 @@ fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random;
 
     #[test]
     fn the_length_of_a_short_record_is_that_of_any() {
@@ -422,14 +423,6 @@ mod tests {
         (slots, start)
     }
 
-    fn random() -> impl FnMut(usize) -> usize {
-        let mut state = 1u64;
-        move |below| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as usize % below
-        }
-    }
-
     /// As [`check_heap`], by the records in their order.
     fn is_full(bytes: &[u8], slots: &[u8], start: usize) -> bool {
         let mut places: Vec<_> = slots.as_chunks().0.to_vec();
@@ -443,7 +436,7 @@ mod tests {
 
     #[test]
     fn records_that_fill_the_heap_in_any_order_are_known_and_others_are_not() {
-        let mut random = random();
+        let mut random = random::indexes(1);
         let mut full = 0;
         for round in 0..4000 {
             let mut bytes = vec![0; if round % 3 == 0 { 65536 } else { 4096 }];
@@ -474,7 +467,7 @@ mod tests {
 
     #[test]
     fn short_records_in_turn_are_known_and_others_are_not() {
-        let mut random = random();
+        let mut random = random::indexes(1);
         let mut known = 0;
         for round in 0..4000 {
             let mut bytes = vec![0; 4096];
@@ -515,7 +508,7 @@ mod tests {
 
     #[test]
     fn short_records_that_fill_the_heap_are_known_and_others_are_not() {
-        let mut random = random();
+        let mut random = random::indexes(1);
         let mut page = [0; 4096];
         page[FLAGS_OFFSET] = ALIGNED | WHOLE;
         let is_full = |slots: &[[u8; 4]], start: usize| {

@@ -1,6 +1,7 @@
 //! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves
 //! as the data, so that only the store side and the plain trees are at work.
 
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -47,17 +48,6 @@ fn fresh() -> (SimSystem, Store) {
 
 fn opened(system: &SimSystem) -> Store {
     builder(system).open(PATH).unwrap()
-}
-
-/// A small generator; the numbers need not be good.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
 }
 
 /// Changes `n` random keys below `keys` in a transaction and in the model; a third is deleted.

@@ -14,6 +14,7 @@ const LEAVES: &[&str] = &[
     "identify",
     "observe",
     "prefetch",
+    "random",
 ];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
@@ -27,6 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("identify", &[]),
     ("observe", &[]),
     ("prefetch", &[]),
+    ("random", &[]),
     ("os", &[]),
     ("key", &[]),
     ("cursor", &["key"]),

@@ -1,6 +1,7 @@
 //! Which entries a merge leaves out, compared with what every reader sees.
 
 use super::*;
+use crate::random;
 
 fn entry(seq: u64, kind: Kind) -> Entry<'static> {
     Entry { key: b"key", seq, kind, value: b"" }
@@ -16,11 +17,7 @@ fn sees(versions: &[(u64, Kind)], tombstones: &[u64], at: u64) -> u64 {
 
 #[test]
 fn every_reader_sees_what_it_saw() {
-    let mut state = 11_u64;
-    let mut random = |end: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % end
-    };
+    let mut random = random::numbers(11);
     for round in 0..5000 {
         let (mut versions, mut tombstones) = (Vec::new(), Vec::new());
         for seq in (1..20).rev() {

@@ -1,6 +1,7 @@
 //! Walks through a store of several sources are those through a map, also by cursors that go on
 //! with what others left.
 
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -10,15 +11,6 @@ use crate::lsm::{Db, Keyspace, KeyspaceOptions, Options, Readable};
 use crate::os::sim::{Config, SimSystem};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % end
-    }
-}
 
 fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()

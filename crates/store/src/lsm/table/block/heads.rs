@@ -242,6 +242,7 @@ mod tests {
     use super::*;
     use crate::lsm::entry::{Entry, Kind};
     use crate::lsm::table::block::BlockBuilder;
+    use crate::random;
 
     fn block(keys: &[Vec<u8>]) -> Block {
         let mut builder = BlockBuilder::default();
@@ -255,11 +256,7 @@ mod tests {
     /// one: at the next entry, or after the mark.
     #[test]
     fn the_search_begins_where_that_in_a_list_does() {
-        let mut state = 5_u64;
-        let mut random = move |end: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % end
-        };
+        let mut random = random::numbers(5);
         for round in 0..if cfg!(miri) { 6 } else { 90 } {
             let key = |random: &mut dyn FnMut(u64) -> u64| {
                 let mut key = vec![7; round % 30];

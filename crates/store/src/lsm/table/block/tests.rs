@@ -1,6 +1,7 @@
 //! Blocks answer as a sorted list does, and say no to bytes that make no sense.
 
 use super::*;
+use crate::random;
 
 type Owned = (Vec<u8>, u64, Kind, Vec<u8>);
 
@@ -41,11 +42,7 @@ fn found(block: &Block, key: &[u8], seq: u64) -> Option<Owned> {
 /// a block is in its first search: looking up finds what a list says.
 #[test]
 fn looking_up_finds_what_a_list_says() {
-    let mut state = 7_u64;
-    let mut random = move |end: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % end
-    };
+    let mut random = random::numbers(7);
     for round in 0..if cfg!(miri) { 4 } else { 200 } {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         for _ in 0..1 + random(120) {

@@ -1,5 +1,6 @@
 //! Entries that are replaced and deleted where they stand, beside a list in order.
 
+use crate::random;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -249,11 +250,7 @@ fn delete_among_values(options: &TableOptions, keys: usize, values: usize) -> us
     let store = Store::create(folder.path().join("store")).unwrap();
     let mut txn = store.begin_write().unwrap();
     let table = txn.create_table("t", options).unwrap();
-    let (mut pairs, mut random, mut kept) = (BTreeSet::new(), 5_u64, 0);
-    let mut below = |n: usize| {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (random >> 33) as usize % n
-    };
+    let (mut pairs, mut below, mut kept) = (BTreeSet::new(), random::indexes(5), 0);
     let mut cursor = txn.cursor(table).unwrap();
     for round in 0..6000 {
         while pairs.len() < keys * values / 2 {

@@ -4,6 +4,7 @@ use super::super::build::build_leaf;
 use super::super::size::Pair;
 use super::super::{KeyCell, checked, seal};
 use super::*;
+use crate::random;
 use crate::tree::order::Leaves;
 
 const PAGE_SIZE: usize = 4096;
@@ -49,11 +50,7 @@ fn value(random: &mut impl FnMut(usize) -> usize, kind: usize) -> Vec<u8> {
 
 #[test]
 fn values_put_in_place_are_as_those_of_a_leaf_built_with_them() {
-    let mut seed = 7_u64;
-    let mut random = move |n: usize| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) as usize % n
-    };
+    let mut random = random::indexes(7);
     let (mut in_place, mut aside) = (0, Vec::new());
     for round in 0..400 {
         let order = if round % 2 == 0 { KeyOrder::Bytewise } else { KeyOrder::Reverse };
