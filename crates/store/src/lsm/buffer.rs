@@ -12,8 +12,8 @@ use super::memtable::{MemIter, Memtable};
 use super::merge::Source;
 use super::tombstones::{Pieces, Tombstone};
 use crate::Result;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sync::{Mutex, locked};
 use keys::Keys;
 
 mod keys;
@@ -152,7 +152,7 @@ impl Buffer {
     /// Adds those of one group: a reader sees all of them or none.
     fn delete_ranges(&self, tombstones: Vec<Tombstone>) {
         let mut last = Arc::new(Pieces::newest(&tombstones));
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = locked(&self.ranges);
         ranges.extend(tombstones);
         let mut layers = Layers::clone(&self.pieces());
         while let Some(before) = layers.pop_if(|before| may_join(before, &last)) {
@@ -176,7 +176,7 @@ impl Buffer {
 
     /// The range tombstones, in the order in which they came.
     pub(crate) fn tombstones(&self) -> Vec<Tombstone> {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.ranges).clone()
     }
 
     /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. If

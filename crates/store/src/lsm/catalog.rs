@@ -2,7 +2,7 @@
 //! names are stored in keyspace 0.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::commit::batch::Batch;
 use super::commit::transaction::Transaction;
@@ -19,6 +19,7 @@ use super::read::readable::sealed::Sealed;
 use super::read::snapshot::Snapshot;
 use super::read::view::View;
 use super::table::Bounds;
+use crate::sync::locked;
 use crate::{Error, Result};
 
 /// Less than this in memory, with its separated values, stays there when a keyspace is dropped that
@@ -145,7 +146,7 @@ impl Db {
     fn highest_keyspace(&self) -> Result<u32> {
         // As long as this is held, no pin is set or dropped.
         let turn = &self.inner.turns.pinning;
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(turn);
         let now = View::now(&self.inner);
         let pinned = now.version().pins.values().map(|pinned| pinned.seq);
         let moments: Vec<u64> = pinned.chain([now.at]).collect();

@@ -164,7 +164,7 @@ impl Clock {
 
     /// Pins what is visible now; returns its sequence number.
     pub(crate) fn pin(&self) -> u64 {
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshots = locked(&self.snapshots);
         let seq = self.visible.load(Ordering::Acquire);
         snapshots.add(seq);
         seq
@@ -172,18 +172,18 @@ impl Clock {
 
     /// Pins what a snapshot or a name keeps already.
     pub(crate) fn pin_at(&self, seq: u64) {
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshots = locked(&self.snapshots);
         snapshots.add(seq);
     }
 
     pub(crate) fn unpin(&self, seq: u64) {
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshots = locked(&self.snapshots);
         snapshots.remove(seq);
     }
 
     /// All readers that a merge must serve, in ascending order: held snapshots, and new readers.
     pub(crate) fn readers(&self) -> Vec<u64> {
-        let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshots = locked(&self.snapshots);
         let mut readers: Vec<u64> = snapshots.seqs().collect();
         readers.push(self.visible.load(Ordering::Acquire));
         readers.dedup();
@@ -191,7 +191,7 @@ impl Clock {
     }
 
     pub(crate) fn snapshots(&self) -> usize {
-        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).len()
+        locked(&self.snapshots).len()
     }
 }
 

@@ -43,13 +43,13 @@ impl Health {
         if !self.is_poisoned.load(Ordering::Acquire) {
             return Ok(());
         }
-        let reason = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = locked(&self.poison);
         Err(Error::Poisoned { reason: reason.clone().unwrap_or_default() })
     }
 
     /// Refuses everything that writes, from now on.
     pub(crate) fn poison(&self, error: &Error) {
-        let mut reason = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reason = locked(&self.poison);
         reason.get_or_insert_with(|| error.to_string());
         self.is_poisoned.store(true, Ordering::Release);
     }
@@ -119,7 +119,7 @@ impl Inner {
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
             }
         }
-        self.logs.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.logs.writer)
     }
 
     pub(crate) fn new_number(&self) -> u32 {
@@ -133,7 +133,7 @@ impl Inner {
         mut edits: Vec<Edit>,
         change: impl FnOnce(&mut Current),
     ) -> Result<()> {
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = locked(&self.manifest);
         self.health.check()?;
         edits.push(Edit::NextFile { number: self.clock.next_file.load(Ordering::Relaxed) });
         let before = Arc::clone(&self.current().version);
@@ -284,7 +284,7 @@ impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
         self.settle(Durability::Durable)?;
         let writer = self.writer();
-        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let manifest = locked(&self.manifest);
         if !self.health.edit_is_unsure.load(Ordering::Acquire) {
             writer.log.mark_closed(&manifest.extent().mark(writer.next_seq - 1));
         }

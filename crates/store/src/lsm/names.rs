@@ -1,10 +1,9 @@
 //! The names of a store's keyspaces that were asked for: what of the catalog is in memory.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use super::keyspace::Keyspace;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The names that were looked up, and the store that they belong to.
 pub(crate) struct Catalog {
@@ -30,6 +29,6 @@ impl Catalog {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.names)
     }
 }

@@ -10,7 +10,6 @@
 //! it is not known whether the manifest has the name, since writing it failed, the commit counts as
 //! pinned until the store is closed.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use super::db::Db;
@@ -18,6 +17,7 @@ use super::levels::version::{Edit, Pinned};
 use super::read::snapshot::Snapshot;
 use super::stat::Pin;
 use crate::Durability;
+use crate::sync::locked;
 use crate::{Error, Result};
 
 /// The most pins of a store.
@@ -51,7 +51,7 @@ impl Db {
     /// ```
     pub fn pin(&self, name: impl AsRef<[u8]>) -> Result<u64> {
         let (name, snapshot) = (name.as_ref(), self.snapshot());
-        let _turn = self.inner.turns.pinning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.inner.turns.pinning);
         if self.inner.current().version.pins.contains_key(name) {
             return Err(Error::argument("there is a pin of that name"));
         }
@@ -66,7 +66,7 @@ impl Db {
     /// As [`Db::write`].
     pub fn drop_pin(&self, name: impl AsRef<[u8]>) -> Result<bool> {
         let name = name.as_ref();
-        let _turn = self.inner.turns.pinning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.inner.turns.pinning);
         let is_found = self.inner.current().version.pins.contains_key(name);
         if is_found {
             self.set_pins(&[(name, None)])?;
@@ -82,7 +82,7 @@ impl Db {
     /// [`Error::Argument`] if there would be more than 64 pins, for a name that no pin can have,
     /// and for a snapshot of another store; else as [`Db::pin`]. Nothing is changed then.
     pub fn change_pins(&self, changes: &[(&[u8], Option<&Snapshot>)]) -> Result<()> {
-        let _turn = self.inner.turns.pinning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.inner.turns.pinning);
         self.set_pins(changes)
     }
 
@@ -94,7 +94,7 @@ impl Db {
     /// A snapshot of the commit that is kept under a name; `None` if there is none.
     pub fn read_pin(&self, name: impl AsRef<[u8]>) -> Option<Snapshot> {
         // As long as this is held, nobody lets it go.
-        let _turn = self.inner.turns.pinning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.inner.turns.pinning);
         let pinned = self.inner.current().version.pins.get(name.as_ref()).copied()?;
         Some(Snapshot::at(&self.inner, pinned.seq))
     }

@@ -39,12 +39,12 @@
 //! dead owner's slot again.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use crate::sync::{Mutex, now};
+use crate::sync::{Mutex, locked, now};
 
 mod file;
 pub(super) mod memory;
@@ -267,7 +267,7 @@ impl SharedLock {
 
     /// Counts a thread that begins or ends to wait, and shows the others whether there is one.
     fn count_waiting(&self, change: impl FnOnce(u32) -> u32) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = locked(&self.waiting);
         *waiting = change(*waiting);
         match *waiting {
             0 => self.lower_wanted(self.entry),

@@ -15,7 +15,7 @@ use super::page::{self, Page};
 use super::page_ref::{ExtentRef, FIRST_PAGE, PAGE_BYTES_MIN, PAGE_NO_END, PageNo, PageRef, Run};
 use crate::os::{self, DataFile, Map, Words};
 use crate::prefetch::{LINE, prefetch, prefetch_lines, prefetch_range};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 use crate::{Error, Place, Result};
 
 mod changed;
@@ -443,7 +443,7 @@ impl ReadPages {
                 std::slice::from_raw_parts(base, len)
             });
         }
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = locked(&self.cache);
         // A tree page is read once; a page of an extent with all of it, with its trailer, and
         // alone.
         let bytes = cache.run(&self.file, run, 3 * u64::from(self.end))?;

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::batch::Batch;
@@ -15,7 +15,7 @@ use crate::lsm::db::Db;
 use crate::lsm::engine::Inner;
 use crate::lsm::keyspace::Keyspace;
 use crate::lsm::read::view::View;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 use crate::{Error, Result};
 
 /// A pending answer: a future that any executor can poll, or several executors.
@@ -36,7 +36,7 @@ impl<T: Send + 'static> Pending<T> {
         let shared = Arc::new(Mutex::new(Answer { answer: None, waker: None }));
         let ours = Arc::clone(&shared);
         let reply = Reply::new(move |answer| {
-            let mut shared = ours.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shared = locked(&ours);
             shared.answer = Some(answer);
             let waker = shared.waker.take();
             drop(shared);
@@ -50,7 +50,7 @@ impl<T> Future for Pending<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = locked(&self.0);
         match shared.answer.take() {
             Some(answer) => Poll::Ready(answer),
             None => {

@@ -11,7 +11,7 @@ use crate::lsm::entry::full_key;
 use crate::lsm::keyspace::Keyspace;
 use crate::lsm::read::search::Value;
 use crate::lsm::read::view::View;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, locked};
 
 /// The upper bound of threads.
 const THREADS_MAX: usize = 8;
@@ -54,13 +54,9 @@ impl Pool {
         Self { is_on, state: Mutex::default(), changed: Condvar::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The tasks that a thread does next; `None`: stop.
     fn next(&self) -> Option<Vec<Task>> {
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         loop {
             if !state.tasks.is_empty() {
                 return Some(take(&mut state.tasks));
@@ -78,7 +74,7 @@ impl Pool {
     /// everything.
     pub(crate) fn stop(&self) {
         let threads = {
-            let mut state = self.lock();
+            let mut state = locked(&self.state);
             state.is_stopped = true;
             std::mem::take(&mut state.threads)
         };
@@ -119,7 +115,7 @@ impl Inner {
         if !self.directory.is_ours() {
             return Some(task);
         }
-        let mut state = self.background.pool.lock();
+        let mut state = locked(&self.background.pool.state);
         if !self.background.pool.is_on || state.is_stopped {
             return Some(task);
         }

@@ -1,8 +1,8 @@
 //! The work on tables and segments that becomes due: flushing buffers, merging tables, collecting
 //! and arranging values.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::Inner;
@@ -20,6 +20,7 @@ use crate::lsm::values::moving::Moves;
 use crate::lsm::values::needed::Needed;
 use crate::lsm::values::{arrange, gc};
 use crate::observe::{Done, Work, tell, within};
+use crate::sync::locked;
 
 #[cfg(test)]
 mod tests;
@@ -66,7 +67,7 @@ fn segment_bytes(version: &Version, numbers: &[u32]) -> u64 {
 impl Inner {
     /// Writes all frozen buffers to tables, the oldest first.
     pub(crate) fn flush_frozen(&self) -> Result<()> {
-        let _turn = self.turns.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.turns.flushing);
         loop {
             let (begun, current) = (Instant::now(), self.current());
             let Some(oldest) = current.frozen.last() else { return Ok(()) };
@@ -108,7 +109,7 @@ impl Inner {
 
     /// Does one piece of due work; returns whether there was any.
     pub(crate) fn merge_once(&self) -> Result<bool> {
-        let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = locked(&self.turns.merging);
         let is_futile = *idle == Some(self.current().version.flushed);
         let Some(due) = self.due(is_futile)? else { return Ok(false) };
         let (begun, version) = (Instant::now(), Arc::clone(&self.current().version));
@@ -237,7 +238,7 @@ impl Inner {
     /// Merges everything into one level, and collects values until little else is left.
     pub(crate) fn compact(&self) -> Result<()> {
         self.flush()?;
-        let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = locked(&self.turns.merging);
         *idle = None;
         let begun = self.clock.next_file.load(Ordering::Relaxed);
         loop {

@@ -41,7 +41,7 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError};
 
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, locked};
 
 #[cfg(test)]
 mod tests;
@@ -210,7 +210,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
     /// Changes the capacity; what does not fit any more is evicted before this returns.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = locked(shard);
             shard.capacity = capacity / self.shards.len() as u64;
             shard.make_room(0);
         }
@@ -218,7 +218,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
     /// The block if it is there, and what to do if it is not.
     pub(crate) fn look_up(&self, key: BlockKey) -> Lookup<'_, V, E> {
-        let mut shard = lock(self.shard(key));
+        let mut shard = locked(self.shard(key));
         let Shard { index, hits, stats, .. } = &mut *shard;
         match index.entry(key) {
             Entry::Occupied(mut slot) => match slot.get_mut() {
@@ -241,7 +241,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
     /// The block if it is there.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<V> {
-        let mut shard = lock(self.shard(key));
+        let mut shard = locked(self.shard(key));
         let Shard { index, hits, stats, .. } = &mut *shard;
         let Slot::Kept(block, place) = index.get(&key)? else { return None };
         note_hit(&mut hits[*place], stats);
@@ -269,7 +269,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
     /// Whether that many more bytes fit without another block leaving.
     pub(crate) fn has_room(&self, key: BlockKey, bytes: u64) -> bool {
-        let shard = lock(self.shard(key));
+        let shard = locked(self.shard(key));
         shard.taken().saturating_add(bytes) <= shard.capacity
     }
 
@@ -281,11 +281,11 @@ impl<V: Item, E: Clone> Cache<V, E> {
             let fits = shard.taken().saturating_add(weight) <= shard.capacity;
             (fits && !shard.index.contains_key(&key)).then_some(weight)
         };
-        if has_room(&lock(self.shard(key)), bytes).is_none() {
+        if has_room(&locked(self.shard(key)), bytes).is_none() {
             return;
         }
         let Some(block) = make() else { return };
-        let mut shard = lock(self.shard(key));
+        let mut shard = locked(self.shard(key));
         if let Some(weight) = has_room(&shard, block.weight()) {
             shard.keep(key, weight, block);
         }
@@ -293,7 +293,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
     /// Lets go of a block that will not be asked for any more.
     pub(crate) fn remove(&self, key: BlockKey) {
-        let mut shard = lock(self.shard(key));
+        let mut shard = locked(self.shard(key));
         if let Some(&Slot::Kept(_, place)) = shard.index.get(&key) {
             shard.put_out(place);
         }
@@ -302,7 +302,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
     /// Lets go of all blocks of a file. This looks at everything that is kept.
     pub(crate) fn remove_file(&self, file: u64) {
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = locked(shard);
             for place in 0..shard.places.len() {
                 if shard.places[place].as_ref().is_some_and(|kept| kept.key.file == file) {
                     shard.put_out(place);
@@ -314,7 +314,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
     /// Lends `bytes` unused bytes to `guest`, until a block needs them. Dropping the guest gives
     /// them back; it is dropped at once if there are not enough.
     pub(crate) fn lend(&self, key: BlockKey, bytes: u64, guest: impl Send + Sync + 'static) {
-        let mut shard = lock(self.shard(key));
+        let mut shard = locked(self.shard(key));
         let weight = bytes.saturating_add(OVERHEAD);
         if shard.taken().saturating_add(weight) <= shard.capacity {
             shard.stats.lent += weight;
@@ -324,7 +324,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
     /// Makes a guest give its memory back; returns whether it had any.
     pub(crate) fn take_back(&self, key: BlockKey) -> bool {
-        let mut shard = lock(self.shard(key));
+        let mut shard = locked(self.shard(key));
         let place = shard.guests.iter().position(|guest| guest.key == key);
         let guest = place.map(|place| shard.guests.swap_remove(place));
         shard.stats.lent -= guest.as_ref().map_or(0, |guest| guest.weight);
@@ -334,20 +334,21 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
     /// Whether a guest has something.
     pub(crate) fn has_lent(&self, key: BlockKey) -> bool {
-        lock(self.shard(key)).guests.iter().any(|guest| guest.key == key)
+        locked(self.shard(key)).guests.iter().any(|guest| guest.key == key)
     }
 
     /// What it did so far, and what it keeps.
     pub(crate) fn stats(&self) -> CacheStats {
-        self.shards.iter().map(|shard| lock(shard).stats).fold(CacheStats::default(), |sum, one| {
-            CacheStats {
+        self.shards.iter().map(|shard| locked(shard).stats).fold(
+            CacheStats::default(),
+            |sum, one| CacheStats {
                 hits: sum.hits + one.hits,
                 misses: sum.misses + one.misses,
                 joined: sum.joined + one.joined,
                 bytes: std::array::from_fn(|kind| sum.bytes[kind] + one.bytes[kind]),
                 lent: sum.lent + one.lent,
-            }
-        })
+            },
+        )
     }
 
     fn shard(&self, key: BlockKey) -> &Mutex<Shard<V, E>> {
@@ -490,7 +491,7 @@ impl<V: Item, E: Clone> Load<'_, V, E> {
 
     /// The same; gives a block that was evicted for it, if there is one.
     pub(crate) fn swap(mut self, read: &Result<V, E>) -> Option<V> {
-        let mut shard = lock(self.cache.shard(self.key));
+        let mut shard = locked(self.cache.shard(self.key));
         let (flight, out) = match read {
             Ok(block) => {
                 let (key, weight) = (self.key, block.weight().saturating_add(OVERHEAD));
@@ -510,7 +511,7 @@ impl<V: Item, E: Clone> Load<'_, V, E> {
 impl<V: Item, E: Clone> Drop for Load<'_, V, E> {
     fn drop(&mut self) {
         if !self.is_filled {
-            let flight = lock(self.cache.shard(self.key)).forget(self.key);
+            let flight = locked(self.cache.shard(self.key)).forget(self.key);
             if let Some(flight) = flight {
                 flight.land(Outcome::Abandoned);
             }
@@ -526,7 +527,7 @@ impl<V, E> Default for Flight<V, E> {
 
 impl<V, E> Flight<V, E> {
     fn land(&self, outcome: Outcome<V, E>) {
-        *lock(&self.outcome) = outcome;
+        *locked(&self.outcome) = outcome;
         self.landed.notify_all();
     }
 }
@@ -534,14 +535,14 @@ impl<V, E> Flight<V, E> {
 impl<V: Clone, E: Clone> Wait<V, E> {
     /// Whether there is nothing to wait for any more.
     pub(crate) fn is_over(&self) -> bool {
-        !matches!(*lock(&self.0.outcome), Outcome::Pending)
+        !matches!(*locked(&self.0.outcome), Outcome::Pending)
     }
 
     /// Waits for the block. `None` if it was not read after all: look it up again. A thread that
     /// has a duty to read fulfils it before it waits, so that two threads never wait for each
     /// other.
     pub(crate) fn wait(self) -> Option<Result<V, E>> {
-        let mut outcome = lock(&self.0.outcome);
+        let mut outcome = locked(&self.0.outcome);
         loop {
             match &*outcome {
                 Outcome::Done(read) => return Some(read.clone()),
@@ -552,11 +553,6 @@ impl<V: Clone, E: Clone> Wait<V, E> {
             }
         }
     }
-}
-
-/// Nothing in here panics half way through a change, so that a poisoned lock is as good as another.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Offsets are multiples of large powers of two: each bit has to reach all others.

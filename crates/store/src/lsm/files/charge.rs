@@ -1,6 +1,7 @@
 //! Memory that somebody has: charged to the budget of the store, so that its cache makes room.
 
-use std::sync::{PoisonError, Weak};
+use crate::sync::locked;
+use std::sync::Weak;
 
 use super::Directory;
 use super::memory::Part;
@@ -34,7 +35,7 @@ impl Charge {
         let directory = self.directory.upgrade().filter(|directory| directory.is_ours());
         let Some(directory) = directory else { return };
         let budget = &directory.budget;
-        let mut charged = budget.charged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut charged = locked(&budget.charged);
         let part = &mut charged[self.part as usize];
         *part = part.saturating_sub(before) + now;
         directory.blocks.set_capacity(budget.rest_of(&charged));

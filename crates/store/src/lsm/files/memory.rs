@@ -10,9 +10,7 @@
 //! Written pages are what the system's cache holds of files that are being written. This module
 //! knows numbers only.
 
-use std::sync::PoisonError;
-
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 
 /// The active memtable, and those that wait for their tables.
 const MEMTABLES: u64 = 3;
@@ -91,7 +89,7 @@ impl Budget {
 
     /// What is charged to buffers and to moved values, and the result of `f` at the same moment.
     pub(crate) fn charged<R>(&self, f: impl FnOnce() -> R) -> ([u64; PARTS], R) {
-        let charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
+        let charged = locked(&self.charged);
         (*charged, f())
     }
 
@@ -103,7 +101,7 @@ impl Budget {
 
     /// What is left for the cache.
     pub(crate) fn rest(&self) -> u64 {
-        self.rest_of(&self.charged.lock().unwrap_or_else(PoisonError::into_inner))
+        self.rest_of(&locked(&self.charged))
     }
 
     pub(in crate::lsm) fn rest_of(&self, charged: &[u64; PARTS]) -> u64 {

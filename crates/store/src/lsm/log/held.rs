@@ -1,9 +1,9 @@
 //! The end of the log that is not written yet: readers find here the bytes that do not stand in a
 //! segment yet. This module knows bytes and places only.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The end of the log, shared by the writer and the readers, which never wait while something is
 /// written.
@@ -22,7 +22,7 @@ pub(crate) struct Tail {
 
 impl Held {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Tail> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// All that is here, with its place: the segment, and the offset in it.

@@ -5,12 +5,12 @@
 //! and takes it back when a block needs the room. A piece that gets no memory is dropped at once.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::lsm::files::cache::BlockKey;
 use crate::lsm::files::cached::Blocks;
 use crate::os::DataFile;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, locked};
 
 /// Pieces end at multiples of this.
 const PIECE_BYTES: u64 = 128 << 10;
@@ -63,10 +63,6 @@ impl Warm {
         Self { pieces: Mutex::default(), is_off }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pieces> {
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a range of a segment that is written to the disk by now, as far as there is room.
     pub(crate) fn keep(
         &self,
@@ -78,7 +74,7 @@ impl Warm {
         if self.is_off {
             return;
         }
-        let mut pieces = self.lock();
+        let mut pieces = locked(&self.pieces);
         if segment < pieces.needed_from {
             return drop(Cached { file: Arc::clone(file), range });
         }
@@ -103,7 +99,7 @@ impl Warm {
         rest: Range<u64>,
     ) {
         let is_gone = |piece: &mut Piece| piece.segment == segment && !blocks.has_lent(piece.key());
-        for Piece { range, .. } in self.lock().list.extract_if(.., is_gone) {
+        for Piece { range, .. } in locked(&self.pieces).list.extract_if(.., is_gone) {
             drop(Cached { file: Arc::clone(file), range });
         }
         self.keep(blocks, segment, file, rest);
@@ -111,7 +107,7 @@ impl Warm {
 
     /// Tables hold all segments before this one: nothing of them is kept any more.
     pub(crate) fn let_go(&self, blocks: &Blocks, needed_from: u32) {
-        let mut pieces = self.lock();
+        let mut pieces = locked(&self.pieces);
         pieces.needed_from = needed_from;
         for piece in pieces.list.extract_if(.., |piece| piece.segment < needed_from) {
             blocks.take_back(piece.key());

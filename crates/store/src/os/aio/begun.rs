@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use super::buffer::{ALIGN, Buffer};
 use super::queue::{Completion, Request, complete};
 use crate::os::Token;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, locked};
 
 /// A read or write that a thread, not necessarily the one that began it, waits for later. Dropping
 /// it waits for what has begun, and lets go of the buffer and the file.
@@ -70,13 +70,13 @@ pub(super) struct Mailbox {
 
 impl Mailbox {
     pub(super) fn put(&self, completion: Completion) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(completion);
+        locked(&self.done).push(completion);
         self.landed.notify_one();
     }
 
     /// Waits until at least `want` requests came back here, and appends to `done` all that did.
     pub(super) fn take(&self, want: usize, done: &mut Vec<Completion>) {
-        let mut landed = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut landed = locked(&self.done);
         while landed.len() < want {
             landed = self.landed.wait(landed).unwrap_or_else(PoisonError::into_inner);
         }
@@ -90,7 +90,7 @@ impl Mailbox {
 
     /// Waits for a request that comes back here.
     fn take_one(&self) -> Completion {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = locked(&self.done);
         loop {
             if let Some(completion) = done.pop() {
                 return completion;

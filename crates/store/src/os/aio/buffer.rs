@@ -6,9 +6,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 
 /// When a file is read past the system's cache ([`set_direct`]), addresses in memory, offsets and
 /// lengths must be multiples of this.
@@ -73,7 +73,7 @@ impl Pool {
 
     /// A buffer of the full length; `None` if all are taken. Its bytes are those of its last use.
     pub fn take(&self) -> Option<Buffer> {
-        let number = self.0.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let number = locked(&self.0.free).pop()?;
         // SAFETY: `number` is less than the count of buffers, so that it lies in the memory.
         let start = unsafe { self.0.memory.start.add(number as usize * self.0.len) };
         let home = Home::Pool(Arc::clone(&self.0), number);
@@ -156,7 +156,7 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Home::Pool(shared, number) = &self.home {
-            shared.free.lock().unwrap_or_else(PoisonError::into_inner).push(*number);
+            locked(&shared.free).push(*number);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::begun::{Begun, Mailbox};
 use super::buffer::Pool;
 use super::queue::{self, Completion, Io, Queue, Request, complete};
 use crate::os::Token;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, locked};
 
 /// This many reads at a time fill the queue of most devices.
 const THREADS_MAX: usize = 32;
@@ -87,12 +87,12 @@ impl Owner {
             return pushed.drain(..).for_each(|request| mailbox.put(complete(request)));
         }
         let count = pushed.len();
-        let mut work = lock(&self.shared.work);
+        let mut work = locked(&self.shared.work);
         work.jobs.extend(pushed.drain(..).map(|request| (request, Arc::clone(mailbox))));
         let missing = work.jobs.len().saturating_sub(work.idle);
         drop(work);
         if self.start(missing) == 0 {
-            while let Some((request, mailbox)) = lock(&self.shared.work).jobs.pop_front() {
+            while let Some((request, mailbox)) = locked(&self.shared.work).jobs.pop_front() {
                 mailbox.put(complete(request));
             }
         }
@@ -103,7 +103,7 @@ impl Owner {
 
     /// Starts up to `missing` threads; returns how many run.
     fn start(&self, missing: usize) -> usize {
-        let mut running = lock(&self.running);
+        let mut running = locked(&self.running);
         for _ in 0..missing.min(THREADS_MAX - running.len()) {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("hedgerow-io".to_string());
@@ -122,9 +122,9 @@ impl Drop for Owner {
             let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
             return running.drain(..).for_each(std::mem::forget);
         }
-        lock(&self.shared.work).is_over = true;
+        locked(&self.shared.work).is_over = true;
         self.shared.more.notify_all();
-        for thread in lock(&self.running).drain(..) {
+        for thread in locked(&self.running).drain(..) {
             // A thread that panicked has nothing more to say.
             let _ = thread.join();
         }
@@ -134,12 +134,12 @@ impl Drop for Owner {
 impl Shared {
     /// Does jobs until the pool is gone.
     fn work(&self) {
-        let mut work = lock(&self.work);
+        let mut work = locked(&self.work);
         loop {
             if let Some((request, mailbox)) = work.jobs.pop_front() {
                 drop(work);
                 mailbox.put(complete(request));
-                work = lock(&self.work);
+                work = locked(&self.work);
             } else if work.is_over {
                 return;
             } else {
@@ -193,9 +193,4 @@ impl Queue for ThreadQueue {
         self.in_flight -= done.len() - before;
         Ok(())
     }
-}
-
-/// Nothing panics while it holds one of these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

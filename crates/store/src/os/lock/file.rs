@@ -8,8 +8,8 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{OFlags, ftruncate};
 
@@ -21,7 +21,7 @@ use super::memory::{
 use super::process::{self, Care, Identity, Token};
 use super::{Backing, SharedLock, rights};
 use crate::identify::LOCK as MAGIC;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 
 /// What LMDB's lock files begin with.
 const LMDB_MAGIC: u32 = 0xbeef_c0de;
@@ -286,7 +286,7 @@ impl Backing for LockFile {
     }
 
     fn grow(&self, have: u32) -> io::Result<u32> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growing = locked(&self.growing);
         bytes::lock(&self.file, GROWING)?;
         let result = self.grow_locked(have);
         bytes::unlock(&self.file, GROWING)?;
@@ -337,11 +337,11 @@ struct Alone {
 
 impl Backing for Alone {
     fn slots(&self) -> u32 {
-        *self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.slots)
     }
 
     fn grow(&self, have: u32) -> io::Result<u32> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = locked(&self.slots);
         if *slots <= have {
             let more = (*slots + SLOTS_MORE).min(SLOTS_MAX);
             self.memory.clear(*slots..more);

@@ -12,7 +12,7 @@ use super::super::lock::{Backing, SharedLock};
 use super::fault::Operation;
 use super::machine::{Process, SimSystem};
 use crate::sync::atomic::AtomicU32;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, locked};
 
 /// Slots of a new lock file: few, so that growth is exercised.
 const SLOTS_NEW: u32 = 8;
@@ -57,7 +57,7 @@ impl LockFile {
     }
 
     fn openers(&self) -> MutexGuard<'_, Openers> {
-        self.openers.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.openers)
     }
 
     /// Wakes the waiters, so that those that wait for a dead process look again.

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::fault::{Faults, Operation};
 use super::image::{Event, Image};
 use super::lock::LockFile;
 use super::memory::Memory;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// What a simulated machine has.
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ impl Drop for State {
 
 impl SimSystem {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.machine.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.machine.state)
     }
 
     /// Begins an operation: takes the machine, unless the process is dead or a fault is due.

@@ -104,7 +104,7 @@ fn steps() -> impl Strategy<Value = Step> {
 
 /// What the cache keeps, by key, and never more than it may.
 fn kept(cache: &Bytes) -> Vec<(BlockKey, u64)> {
-    let shard = lock(&cache.shards[0]);
+    let shard = locked(&cache.shards[0]);
     let kept: Vec<_> = shard.places.iter().flatten().collect();
     assert!(shard.taken() <= shard.capacity);
     assert_eq!(shard.stats.lent, shard.guests.iter().map(|guest| guest.weight).sum::<u64>());
@@ -274,7 +274,7 @@ fn keys_are_dealt_to_all_shards() {
         cache.get_or_load(key, || Ok(Arc::default())).unwrap();
     }
     for shard in &cache.shards {
-        let count = lock(shard).index.len();
+        let count = locked(shard).index.len();
         assert!((800..1_200).contains(&count), "{count} blocks of 1,000");
     }
 }
@@ -360,7 +360,7 @@ fn threads_keep_it_within_its_capacity() {
         }
     });
     let is_read = |slot: &Slot<_, _>| matches!(slot, Slot::Read(_));
-    assert!(!lock(&cache.shards[0]).index.values().any(is_read));
+    assert!(!locked(&cache.shards[0]).index.values().any(is_read));
     let stats = cache.stats();
     assert_eq!(stats.hits + stats.misses + stats.joined, 80_000);
 }
