@@ -1,10 +1,10 @@
 //! Memory that somebody has: charged to the budget of the store, so that its cache makes room.
 
-use crate::sync::locked;
 use std::sync::Weak;
 
 use super::Directory;
 use super::memory::Part;
+use crate::sync::locked;
 
 /// Memory in use, given back when this is dropped.
 #[derive(Debug)]
