@@ -26,7 +26,7 @@ type Start = Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send>;
 
 #[derive(Default)]
 struct State {
-    /// There are none before there is work for one of them.
+    /// Empty until there is work for one of them.
     threads: Vec<JoinHandle<()>>,
     start: Option<Start>,
     /// Why not all of them could be started.
@@ -417,7 +417,7 @@ mod tests {
 
     /// Hunts for writers that fail, or wait for ever, since the system starts no thread.
     #[test]
-    fn what_has_no_thread_is_done_by_who_needs_it() {
+    fn writers_do_the_work_of_threads_that_could_not_be_started() {
         let folder = tempfile::tempdir().unwrap();
         let (db, space) = open(&folder);
         let put = |n: u32| db.put(&space, &n.to_be_bytes(), &[7; 100]).unwrap();
@@ -440,7 +440,7 @@ mod tests {
 
     /// Hunts for writers that wait for ever for room that nobody makes.
     #[test]
-    fn who_waits_for_room_learns_that_there_is_no_thread() {
+    fn a_writer_that_waits_for_room_learns_that_there_is_no_thread() {
         let background = Background::new(true);
         background.start_by(Box::new(|_| Err(io::ErrorKind::WouldBlock.into())));
         assert!(!background.wake());

@@ -27,9 +27,10 @@ pub(crate) use inner::Inner;
 /// An open store. Cheap to clone; may be used from any number of threads.
 ///
 /// When the last clone and the last transaction are dropped, the store is closed before `drop`
-/// returns: what is not on stable storage yet is flushed, and the file may be removed or moved. For
-/// a transaction of another process that takes longer than 100 ms it does not wait: commits without
-/// a flush then become durable by a durable commit of that process, or when it closes the store.
+/// returns: what is not on stable storage yet is flushed, and the file may be removed or moved. If
+/// another process has a transaction open that takes longer than 100 ms, `drop` does not wait for
+/// it: commits without a flush become durable with the next durable commit of that process, or when
+/// it closes the store.
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }

@@ -26,8 +26,8 @@ use crate::tree::words::{
 };
 use crate::{Durability, Error, Result};
 
-/// How long a close waits for a transaction of another process, to make durable what is not:
-/// longer than most take, and no longer than one who closes a store puts up with.
+/// How long a close waits for a transaction of another process before it makes commits durable
+/// that are not: longer than most transactions take, and hardly noticed by an application.
 const CLOSING: Duration = Duration::from_millis(100);
 
 /// What one commit of this process leaves for the next one, which would come out the same without.
@@ -352,7 +352,7 @@ impl Drop for Inner {
         if self.check_writable().is_ok() {
             // The commits are in the system's cache already; this makes them survive a power cut.
             // No caller is left to report a failure to. A process that keeps the writer's lock for
-            // longer makes them durable itself: by its commit, or when it closes the store.
+            // longer makes them durable later: by a durable commit, or when it closes the store.
             let flushed = if self.durable_number() < self.latest_number() {
                 self.checkpoint(true, Wait::Until(Instant::now() + CLOSING))
             } else {
