@@ -80,9 +80,7 @@ impl Inner {
     /// Takes those out of a group that may not be committed, and tells them.
     fn refuse(&self, writer: &Writer, group: &mut Vec<Arc<Waiter>>) {
         let checks = self.checks(writer, group.iter().map(|waiter| &waiter.request));
-        if checks.too_little.is_none() && checks.current.is_none() {
-            return;
-        }
+        let Some(checks) = checks else { return };
         let (mut refusals, mut earlier) = (Vec::with_capacity(group.len()), Changes::default());
         for waiter in group.iter() {
             let refusal = checks.refusal(&waiter.request, &earlier);

@@ -69,16 +69,21 @@ impl Inner {
     /// # Errors
     /// [`Error::Conflict`] if something under the footprint has changed; otherwise as
     /// [`Db::write`](super::Db::write).
+    #[inline(always)]
     pub(crate) fn commit(
         &self,
         batch: Batch,
         durability: Durability,
         footprint: Option<Footprint>,
     ) -> Result<()> {
+        // Put together where it is known whether there is a footprint, which is long to copy.
+        self.commit_request(Request { batch, durability, footprint })
+    }
+
+    fn commit_request(&self, request: Request) -> Result<()> {
         self.check_process()?;
-        let request = Request { batch, durability, footprint };
         // A commit must not overtake one that the same thread has queued before.
-        if durability == Durability::Durable || self.queue.is_busy() {
+        if request.durability == Durability::Durable || self.queue.is_busy() {
             return self.commit_in_line(&Waiter::new(request, None));
         }
         within(Work::LSM_COMMIT, &self.directory.path, || self.commit_alone(&request))?;
@@ -90,10 +95,10 @@ impl Inner {
     fn commit_alone(&self, request: &Request) -> Result<()> {
         let writer = self.writer();
         self.health.check()?;
-        let checks = self.checks(&writer, [request].into_iter());
-        checks.refusal(request, &Changes::default()).map_or(Ok(()), Err)?;
-        // Dropping the last reference to a version removes files: none is held meanwhile.
-        drop(checks);
+        // Dropping the last reference to a version removes files: none is held while writing.
+        if let Some(checks) = self.checks(&writer, [request].into_iter()) {
+            checks.refusal(request, &Changes::default()).map_or(Ok(()), Err)?;
+        }
         self.write(writer, &[request.body()], request.durability, || {})
     }
 
@@ -177,12 +182,13 @@ impl Inner {
         self.background.pace(request.batch.body.len(), u64::from(request.batch.count));
     }
 
-    /// What step 1 compares requests with that are to be committed together.
+    /// What step 1 compares requests with that are to be committed together; `None` if nothing can
+    /// refuse them.
     fn checks<'r>(
         &self,
         writer: &Writer,
         mut requests: impl Iterator<Item = &'r Request> + Clone,
-    ) -> Checks {
+    ) -> Option<Checks> {
         let bytes = requests.clone().map(|request| request.batch.body.len() as u64).sum();
         let too_little = self.too_little(writer, bytes);
         let current = requests.any(Request::has_conditions).then(|| {
@@ -190,7 +196,8 @@ impl Inner {
             self.clock.wait_for(writer.next_seq - 1);
             self.current()
         });
-        Checks { too_little, current }
+        let is_needed = too_little.is_some() || current.is_some();
+        is_needed.then_some(Checks { too_little, current })
     }
 }
 
