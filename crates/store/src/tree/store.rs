@@ -59,7 +59,7 @@ impl Drop for Store {
         // Transactions may keep the store open for long: what the thread had yet to flush. A
         // failure has poisoned the store.
         if Arc::strong_count(&self.inner) > 1 {
-            let _ = self.inner.sync();
+            let _ = self.inner.checkpoint(false, inner::wait_of_close());
         }
     }
 }

@@ -30,6 +30,11 @@ use crate::{Durability, Error, Result};
 /// that are not: longer than most transactions take, and hardly noticed by an application.
 const CLOSING: Duration = Duration::from_millis(100);
 
+/// The wait of a close that begins now.
+pub(super) fn wait_of_close() -> Wait {
+    Wait::Until(Instant::now() + CLOSING)
+}
+
 /// What one commit of this process leaves for the next one, which would come out the same without.
 #[derive(Default)]
 pub(crate) struct Hints {
@@ -354,7 +359,7 @@ impl Drop for Inner {
             // No caller is left to report a failure to. A process that keeps the writer's lock for
             // longer makes them durable later: by a durable commit, or when it closes the store.
             let flushed = if self.durable_number() < self.latest_number() {
-                self.checkpoint(true, Wait::Until(Instant::now() + CLOSING))
+                self.checkpoint(true, wait_of_close())
             } else {
                 Ok(())
             };
