@@ -46,7 +46,8 @@
 //! some dozens of KiB, and 132 KiB of the system's cache. Its three threads in the background are
 //! started when there is work for one of them: after some MiB were written to it, or if tables wait
 //! for a merge. They end when it is closed. Where the system starts no more threads, the threads
-//! that write do their work, or fail with an error that says so.
+//! that write do their work, or fail with an error that says so; where it starts only some, merging
+//! may wait until it starts more, and [`Db::stat`] says why.
 //!
 //! # Limits
 //!

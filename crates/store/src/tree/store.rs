@@ -57,7 +57,8 @@ impl Drop for Store {
             return;
         }
         // Transactions may keep the store open for long: what the thread had yet to flush. A
-        // failure has poisoned the store.
+        // failure has poisoned the store; what a writer in another process keeps from becoming
+        // durable now is seen to when the store is closed.
         if Arc::strong_count(&self.inner) > 1 {
             let _ = self.inner.checkpoint(false, inner::wait_of_close());
         }

@@ -1,13 +1,13 @@
 //! Range tombstones of a buffer: readers at every moment see what a list says, and neither memory
 //! nor time grows with the square of their number.
 
-use crate::random;
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::Durability;
 use crate::lsm::{Batch, Db, Keyspace, Options, Readable};
 use crate::os::sim::{Config, SimSystem};
+use crate::random;
 
 fn store() -> (Db, Keyspace) {
     let system = SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() });

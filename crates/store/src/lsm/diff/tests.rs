@@ -1,6 +1,5 @@
 //! A difference is what two scans differ in, however it is found and wherever the entries stand.
 
-use crate::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -8,6 +7,7 @@ use super::super::{Batch, KeyspaceOptions, Options};
 use super::*;
 use crate::Durability;
 use crate::os::sim::{Config, SimSystem};
+use crate::random::Random;
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 

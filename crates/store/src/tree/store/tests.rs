@@ -1,7 +1,6 @@
 //! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves
 //! as the data, so that only the store side and the plain trees are at work.
 
-use crate::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -22,6 +21,7 @@ use super::super::tree::{Root, Tree};
 use super::*;
 use crate::Error;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
+use crate::random::Random;
 use crate::sync::locked;
 use crate::tree::order::Form;
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef};

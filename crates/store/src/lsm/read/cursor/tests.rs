@@ -1,7 +1,6 @@
 //! Walks through a store of several sources are those through a map, also by cursors that go on
 //! with what others left.
 
-use crate::random::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -9,6 +8,7 @@ use super::*;
 use crate::lsm::read::readable::sealed::Sealed as _;
 use crate::lsm::{Db, Keyspace, KeyspaceOptions, Options, Readable};
 use crate::os::sim::{Config, SimSystem};
+use crate::random::Random;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

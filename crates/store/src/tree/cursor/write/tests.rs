@@ -1,9 +1,9 @@
 //! Entries that are replaced and deleted where they stand, beside a list in order.
 
-use crate::random;
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::random;
 use crate::tree::{Order, Snapshot, Store, Table, TableOptions};
 
 type Pair = (Vec<u8>, Vec<u8>);
