@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hedgerow::Durability;
 use hedgerow::tree::{
-    Builder, CopyOptions, Cursor, Entry, Interrupt, Loss, Order, ReadTxn, Snapshot as _, Store,
+    Builder, Bytes, CopyOptions, Cursor, Interrupt, Loss, Order, ReadTxn, Snapshot as _, Store,
     Table, TableInfo, TableOptions, TableStat, WriteTxn,
 };
 
@@ -254,41 +254,33 @@ impl View {
 pub(crate) struct Place {
     cursor: Cursor,
     view: Arc<View>,
-    entry: Kept,
-}
-
-/// The entry under a cursor.
-struct Kept {
-    key: Vec<u8>,
-    /// In a page of the view, or in `joined`.
+    /// The value of the entry here.
     value: Str,
-    joined: Vec<u8>,
+    /// Room for a key and a value that are not stored in one piece.
+    joined: [Vec<u8>; 2],
 }
 
-impl Kept {
-    #[inline]
-    fn keep(&mut self, entry: &Entry<'_>) {
-        entry.key.copy_to(&mut self.key);
-        self.value = match entry.value.as_slice() {
-            Some(value) => Str::of(value),
-            None => {
-                entry.value.copy_to(&mut self.joined);
-                Str::of(&self.joined)
-            }
-        };
+/// Where some bytes stand in one piece: in a page of the view, or as a copy in `joined`.
+#[inline(always)]
+fn in_one_piece(bytes: &Bytes<'_>, joined: &mut Vec<u8>) -> Str {
+    match bytes.as_slice() {
+        Some(bytes) => Str::of(bytes),
+        None => {
+            bytes.copy_to(joined);
+            Str::of(joined)
+        }
     }
 }
 
 impl Place {
     pub(crate) fn new(view: Arc<View>) -> Result<Self> {
         let cursor = view.txn.cursor(view.table)?;
-        let entry = Kept { key: Vec::new(), value: Str::NONE, joined: Vec::new() };
-        Ok(Self { cursor, view, entry })
+        Ok(Self { cursor, view, value: Str::NONE, joined: [Vec::new(), Vec::new()] })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
-        let Self { cursor, view, entry } = self;
+        let Self { cursor, view, value, joined: [joined_key, joined_value] } = self;
         let txn = &view.txn;
         let found = match to {
             Move::Next => cursor.next(txn)?,
@@ -298,14 +290,14 @@ impl Place {
             Move::Last => cursor.last(txn)?,
         };
         Ok(found.map(|found| {
-            entry.keep(&found);
-            Here { key: Str::of(&entry.key), value: Some(entry.value) }
+            *value = in_one_piece(&found.value, joined_value);
+            Here { key: in_one_piece(&found.key, joined_key), value: Some(*value) }
         }))
     }
 
     #[inline]
     pub(crate) fn value(&self) -> Str {
-        self.entry.value
+        self.value
     }
 }
 
