@@ -25,6 +25,8 @@ use crate::status::{Result, Status};
 const NAME_BYTES_MAX: usize = 64;
 /// What the name of a table that was found without its name begins with.
 const LOST: &[u8] = b"lost page ";
+/// A place has room for a key of this many bytes from the beginning: most need no more.
+const KEY_ROOM: usize = 64;
 /// A batch of at least this many operations is applied in the order of its keys.
 const SORT_FROM: usize = 16;
 
@@ -275,7 +277,8 @@ fn in_one_piece(bytes: &Bytes<'_>, joined: &mut Vec<u8>) -> Str {
 impl Place {
     pub(crate) fn new(view: Arc<View>) -> Result<Self> {
         let cursor = view.txn.cursor(view.table)?;
-        Ok(Self { cursor, view, value: Str::NONE, joined: [Vec::new(), Vec::new()] })
+        let joined = [Vec::with_capacity(KEY_ROOM), Vec::new()];
+        Ok(Self { cursor, view, value: Str::NONE, joined })
     }
 
     #[inline(always)]
