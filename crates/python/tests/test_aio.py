@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import doctest
+import gc
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
@@ -82,7 +84,10 @@ def test_the_loop_goes_on_while_a_writer_waits(tmp_path: Path) -> None:
 
 
 def test_a_waiting_task_can_be_cancelled(tmp_path: Path) -> None:
+    reported: list[dict[str, Any]] = []
+
     async def main(store: aio.Store) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: reported.append(what))
         async with store.write() as txn:
             await txn.table("t")
 
@@ -97,12 +102,20 @@ def test_a_waiting_task_can_be_cancelled(tmp_path: Path) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert time.monotonic() - began < 5
+            # The thread that waited for the writer ends, too, and the loop has nothing to report.
+            threads = "hedgerow transaction"
+            while sum(thread.name.startswith(threads) for thread in threading.enumerate()) > 1:
+                await asyncio.sleep(0.01)
+            del task
+            await asyncio.sleep(0.05)
+            gc.collect()
         # The turn that the cancelled task may have had is given back.
         async with asyncio.timeout(10):
             async with store.write() as txn:
                 await txn.table("t")
 
     run(tmp_path, main)
+    assert reported == []
 
 
 def test_a_task_does_not_wait_for_itself(tmp_path: Path) -> None:
@@ -181,6 +194,33 @@ def test_iteration_reads_one_batch_ahead_and_ends_early(tmp_path: Path) -> None:
         assert store.sync.readers() == []
 
     run(tmp_path, main)
+
+
+def test_an_error_of_an_iteration_comes_once(tmp_path: Path) -> None:
+    """Its reader gets it, and the loop has nothing to report besides."""
+    reported: list[dict[str, Any]] = []
+
+    async def main(store: aio.Store) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: reported.append(what))
+        async with store.write() as txn:
+            table = await txn.table("t")
+            await table.update((b"%05d" % n, b"\xff") for n in range(2 * aio.BATCH))
+        with pytest.raises(ValueError, match="another type"):
+            async for _ in store.items("t", value=str):
+                pass
+        # What fails while it is read ahead, nobody comes to see.
+        async with store.write() as txn:
+            table = await txn.table("t")
+            await table.update((b"%05d" % n, b"fine") for n in range(aio.BATCH))
+        async for _ in store.items("t", value=str):
+            await asyncio.sleep(0.05)
+            break
+        await asyncio.sleep(0.05)
+        gc.collect()
+
+    run(tmp_path, main)
+    gc.collect()
+    assert reported == []
 
 
 def test_following(tmp_path: Path) -> None:

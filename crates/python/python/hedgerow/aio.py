@@ -115,7 +115,9 @@ async def _ahead(
                 yield part
     finally:
         if not ahead.cancel():
-            await asyncio.wait([asyncio.wrap_future(ahead)])
+            left = asyncio.wrap_future(ahead)
+            left.add_done_callback(_take_note)
+            await asyncio.wait([left])
         await _done(threads.submit(close), must_run=True)
 
 
@@ -312,10 +314,12 @@ class Transaction:
     async def __aenter__(self) -> Self:
         stop = threading.Event()
         begun = self._thread.submit(self._begin, stop)
+        waiting = asyncio.wrap_future(begun)
         try:
-            self._txn = await asyncio.shield(asyncio.wrap_future(begun))
+            self._txn = await asyncio.shield(waiting)
         except BaseException:
             stop.set()
+            waiting.add_done_callback(_take_note)
             # A turn that was had all the same is given back.
             begun.add_done_callback(_abort)
             self._thread.shutdown(wait=False)
@@ -414,6 +418,12 @@ class _Writing(Transaction):
 def _abort(begun: Future[hedgerow.Transaction]) -> None:
     if not begun.cancelled() and begun.exception() is None:
         begun.result().abort()
+
+
+def _take_note(ended: asyncio.Future[Any]) -> None:
+    """Asks for the exception that nobody waits for any more, which the event loop would report."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 class Scope(Generic[W]):
