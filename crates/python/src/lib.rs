@@ -29,7 +29,24 @@ mod table;
 mod txn;
 mod view;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// Refuses to be imported by a second interpreter of a process: classes and functions of Python's
+/// that are used again and again are looked up once, and are those of the first one.
+fn refuse_another_interpreter(py: Python<'_>) -> PyResult<()> {
+    // Each interpreter has a module `sys` of its own.
+    static SYS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let sys = py.import("sys")?;
+    if SYS.get_or_init(py, || sys.clone().unbind()).is(&sys) {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(
+        "another interpreter of this process has imported hedgerow, which serves one: import it in \
+         that one only (in mod_wsgi: WSGIApplicationGroup %{GLOBAL})",
+    ))
+}
 
 /// What the package `hedgerow` is made of. Every object is either not changed after it was made, or
 /// its parts are behind locks, or it refuses to be used by two threads at once: none of them asks
@@ -68,6 +85,7 @@ mod _hedgerow {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         use pyo3::prelude::*;
+        crate::refuse_another_interpreter(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::fork::watch(module)
     }

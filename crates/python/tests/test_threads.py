@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -195,3 +196,43 @@ def test_a_thread_that_writes_is_told_of_its_own_transaction(tmp_path: Path) -> 
         thread.join()
     assert not others, others[0]
     store.close()
+
+
+INTERPRETERS = """
+try:
+    import _interpreters as interpreters
+    make, run = lambda: interpreters.create("legacy"), interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    make, run = interpreters.create, interpreters.run_string
+
+code = '''
+import sys
+try:
+    import hedgerow
+except ImportError as error:
+    print(error)
+else:
+    del sys.modules["hedgerow"], sys.modules["hedgerow._hedgerow"]
+    import hedgerow
+    print("imported")
+'''
+first, second = make(), make()
+for interpreter in (first, second, first):
+    run(interpreter, code)
+interpreters.destroy(first)
+run(second, code)
+exec(code)
+"""
+
+
+def test_one_interpreter_of_a_process_imports_it() -> None:
+    """In another one the classes of its errors and of datetimes would be those of the first."""
+    command = [sys.executable, "-W", "ignore", "-c", INTERPRETERS]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0, out.stderr
+    said = out.stdout.splitlines()
+    assert [line.startswith("another interpreter of this process") for line in said] == [
+        False, True, False, True, True,
+    ], said
+    assert said[0] == said[2] == "imported"
