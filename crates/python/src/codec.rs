@@ -269,8 +269,24 @@ pub(crate) fn bytes_of<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]
     }
     match PyBuffer::<u8>::get(value) {
         Ok(buffer) => Ok(Cow::Owned(buffer.to_vec(value.py())?)),
-        Err(_) => Err(wrong("bytes-like object", value)),
+        Err(_) => Ok(Cow::Owned(of_other_elements(value)?)),
     }
+}
+
+/// A copy of the bytes of a buffer whose elements are no bytes, such as an array of numbers.
+#[cold]
+fn of_other_elements(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let py = value.py();
+    let view = match PyMemoryView::from(value) {
+        Ok(view) => view,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            return Err(wrong("bytes-like object", value));
+        }
+        // It is a buffer that cannot be read any more, for example one that is closed.
+        Err(error) => return Err(error),
+    };
+    let bytes = view.call_method0("tobytes")?;
+    Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec())
 }
 
 /// A copy of a string of the store.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from array import array
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -300,6 +302,23 @@ def test_types_are_checked(store: Store) -> None:
             txn.table("raw", value=str)[b"abc"]
         with pytest.raises(ValueError):
             list(txn.table("raw", key=int))
+
+
+def test_buffers_of_any_kind_are_bytes(store: Store) -> None:
+    numbers, letters = array("q", [1, -2]), ctypes.create_string_buffer(b"abcd", 4)
+    kept: Any = memoryview(numbers)
+    with store.write() as txn:
+        t = txn.table("t")
+        given: list[Any] = [numbers, letters, kept[::-1], memoryview(b"0123")[::2], bytearray(b"b")]
+        for buffer in given:
+            t[buffer] = buffer
+            assert t[bytes(buffer)] == bytes(buffer) and buffer in t
+        kept.release()
+        with pytest.raises(ValueError, match="released"):
+            t[kept] = b""
+        for wrong in ("text", 7, None, [1, 2]):
+            with pytest.raises(TypeError, match="takes a bytes-like object, not"):
+                t[wrong] = b""  # type: ignore[index]
 
 
 @pytest.mark.parametrize("writes", [False, True])
