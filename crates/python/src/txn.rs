@@ -568,6 +568,10 @@ impl Savepoint {
             return Ok(());
         }
         if kind.is_some() {
+            // After the transaction's end nothing is left to undo: the exception counts.
+            if matches!(*self.txn.get().look(py)?, State::Closed) {
+                return Ok(());
+            }
             self.rollback(py)?;
         }
         self.release(py)

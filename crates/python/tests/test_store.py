@@ -367,6 +367,24 @@ def test_savepoints_and_nested_transactions(store: Store) -> None:
         assert list(t) == [1, 2, 5]
 
 
+def test_a_savepoint_lets_the_exception_pass_that_comes_after_the_end(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError):
+        with store.write() as txn:
+            t = txn.table("t", key=int, order=("broken", lambda key: 1 // (key - 3)))
+            t[1] = b""
+            with txn.savepoint():
+                t[3] = b""
+    with pytest.raises(KeyError):
+        with store.write() as txn:
+            with txn.savepoint():
+                txn.abort()
+                raise KeyError
+    with pytest.raises(hedgerow.ClosedError):
+        with store.write() as txn:
+            with txn.savepoint():
+                txn.abort()
+
+
 def test_views_of_memory_stay_right_after_all_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "store"
     store = Store(path)
