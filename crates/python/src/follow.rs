@@ -222,9 +222,9 @@ impl Follow {
         slf
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if self.lasts.lets_pass(raised) { Ok(()) } else { self.close(py) }
     }
 
     fn __repr__(&self) -> String {

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::errors::raise;
 
@@ -32,6 +33,12 @@ impl Born {
     #[inline]
     pub(crate) fn is_here(self) -> bool {
         self == Self::now()
+    }
+
+    /// Whether the end of a `with` statement is only to let an exception pass, such as the one by
+    /// which a child process ends: what it inherited stays as it is.
+    pub(crate) fn lets_pass(self, raised: &Bound<'_, PyTuple>) -> bool {
+        !self.is_here() && raised.iter().any(|of| !of.is_none())
     }
 }
 

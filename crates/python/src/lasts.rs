@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hedgerow::tree::Interrupt;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::either::Either;
 use crate::errors::closed;
@@ -33,6 +34,11 @@ impl Lasts {
     /// Refuses use in a child process.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.born.check(py)
+    }
+
+    /// See [`Born::lets_pass`].
+    pub(crate) fn lets_pass(&self, raised: &Bound<'_, PyTuple>) -> bool {
+        self.born.lets_pass(raised)
     }
 
     /// Refuses to wait for a write transaction that this thread has itself.

@@ -210,13 +210,16 @@ impl Sink {
         slf
     }
 
-    #[pyo3(signature = (kind, *_raised))]
+    #[pyo3(signature = (kind, *raised))]
     fn __exit__(
         &mut self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        _raised: &Bound<'_, PyTuple>,
+        raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
+        if self.born.lets_pass(raised) {
+            return Ok(());
+        }
         if kind.is_none() {
             return self.close(py);
         }

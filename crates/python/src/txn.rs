@@ -477,13 +477,16 @@ impl Transaction {
 
     /// Commits; after an exception it aborts. ``ClosedError`` if there is nothing left to commit,
     /// since the function of an order raised and the transaction was undone.
-    #[pyo3(signature = (kind, *_raised))]
+    #[pyo3(signature = (kind, *raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        _raised: &Bound<'_, PyTuple>,
+        raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
+        if self.born.lets_pass(raised) {
+            return Ok(());
+        }
         if !matches!(*self.look(py)?, State::Closed) {
             return self.end(py, kind.is_none());
         }
@@ -557,13 +560,16 @@ impl Savepoint {
         slf
     }
 
-    #[pyo3(signature = (kind, *_raised))]
+    #[pyo3(signature = (kind, *raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        _raised: &Bound<'_, PyTuple>,
+        raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
+        if self.txn.get().born.lets_pass(raised) {
+            return Ok(());
+        }
         if !self.is_open.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -326,3 +326,51 @@ def test_what_refers_to_its_table_is_collected(tmp_path: Path) -> None:
         del model
         gc.collect()
         assert gone() is None
+
+
+LEAVING = """
+import hedgerow, os, sys
+folder = sys.argv[1]
+store, other = hedgerow.Store(folder + "/store"), hedgerow.Store(folder + "/other")
+log = hedgerow.Log(folder + "/log")
+log.keyspace("k")[b"a"] = b"1"
+held = log.snapshot()
+
+def statements():
+    yield store.write()
+    yield store.read()
+    yield store.follow("f")
+    yield store.sink("s")
+    yield store.connect()
+    yield log.transaction()
+    yield log.batch()
+    yield log.snapshot()
+    yield log.follow("f")
+    yield log.sink("s")
+    yield hedgerow.Standby(store, "s", other)
+    yield log
+    yield store
+
+def leave():
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+with store.write() as txn:
+    txn.table("t")
+    with txn.savepoint():
+        print("a savepoint", leave())
+for statement in statements():
+    with statement:
+        print(type(statement).__name__, leave())
+"""
+
+
+def test_a_child_of_a_fork_leaves_with_its_own_exception(tmp_path: Path) -> None:
+    """The ends of the `with` statements that it is in do not put another one in its place."""
+    command = [sys.executable, "-W", "ignore", "-c", LEAVING, str(tmp_path)]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (out.returncode, out.stderr) == (0, "")
+    said = out.stdout.splitlines()
+    assert len(said) == 14 and all(line.endswith(" 7") for line in said), said

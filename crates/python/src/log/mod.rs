@@ -289,7 +289,7 @@ impl Log {
             },
             Ok(_) => Ok(()),
             Err(held) => match &held.engine {
-                Some(Engine::Writer(db)) => db.sync(),
+                Some(Engine::Writer(db)) if held.born.is_here() => db.sync(),
                 _ => Ok(()),
             },
         };

@@ -174,9 +174,9 @@ impl Snapshot {
         slf
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if self.born.lets_pass(raised) { Ok(()) } else { self.close(py) }
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -77,13 +77,16 @@ impl LogTransaction {
         slf
     }
 
-    #[pyo3(signature = (kind, *_raised))]
+    #[pyo3(signature = (kind, *raised))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        _raised: &Bound<'_, PyTuple>,
+        raised: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
+        if self.slot.born.lets_pass(raised) {
+            return Ok(());
+        }
         let is_open = lock(py, &self.txn).is_some();
         if kind.is_none() && is_open { self.commit(py) } else { self.abort(py) }
     }
