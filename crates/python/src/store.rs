@@ -148,23 +148,25 @@ impl Store {
         raise(py, "LockedError", reason)
     }
 
-    /// Waits for the writer's turn, in the main thread in rounds, so that signals are handled.
+    /// Waits for the writer's turn, in rounds: so that signals are handled, and so that the waiting
+    /// ends when the store is closed.
     fn begin_write(
+        &self,
         py: Python<'_>,
         store: &tree::Store,
         timeout: Option<Duration>,
     ) -> PyResult<Option<tree::WriteTxn>> {
         let end = timeout.and_then(|time| Instant::now().checked_add(time));
-        let rounds = long::is_main_thread();
+        // Each round begins at the end of the queue. Signals are handled in the main thread only.
+        let round = if long::is_main_thread() { 4 * long::ROUND } else { 20 * long::ROUND };
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let wait = match left {
-                Some(left) if rounds => left.min(4 * long::ROUND),
-                Some(left) => left,
-                None if rounds => 4 * long::ROUND,
-                None => Duration::MAX,
-            };
+            let wait = left.map_or(round, |left| left.min(round));
             let begun = py.detach(|| store.begin_write_alone_within(wait)).or_raise(py)?;
+            if self.closed() {
+                py.detach(|| drop(begun));
+                return closed(py, "the store");
+            }
             if begun.is_some() || left.is_some_and(|left| left <= wait) {
                 return Ok(begun);
             }
@@ -209,7 +211,8 @@ impl Store {
     }
 
     /// Closes the store. Transactions, iterators and buffers that are still there keep what they
-    /// need of it; what waits for it in other threads ends with ``ClosedError``.
+    /// need of it. What waits in other threads for a commit, a step or a write transaction ends
+    /// with ``ClosedError``; other calls that are under way there end as they would have.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = locked(&self.inner).take();
         py.detach(|| drop(taken));
@@ -271,7 +274,7 @@ impl Store {
         };
         let (store, this) = (self.get(py)?, std::thread::current().id());
         self.refuse_own(py)?;
-        let Some(txn) = Self::begin_write(py, &store, timeout)? else {
+        let Some(txn) = self.begin_write(py, &store, timeout)? else {
             return raise(py, "LockedError", &other_writer(&store));
         };
         *locked(&self.writing) = Some(this);

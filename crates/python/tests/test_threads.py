@@ -112,6 +112,30 @@ def test_closing_beside_readers_is_an_error_for_them(tmp_path: Path) -> None:
             assert seen == ["closed"] * 3
 
 
+def test_closing_ends_the_waiting_for_a_write_transaction(tmp_path: Path) -> None:
+    store = hedgerow.Store(tmp_path / "store")
+    said: list[str] = []
+
+    def wait(timeout: float | None) -> None:
+        try:
+            store.write(timeout=timeout).abort()
+        except hedgerow.ClosedError as error:
+            said.append(str(error))
+
+    waiting = [threading.Thread(target=wait, args=(timeout,)) for timeout in (None, 1000.0)]
+    with store.write() as txn:
+        txn.table("t")[b"a"] = b"1"
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.1)
+        store.close()
+        for thread in waiting:
+            thread.join(30)
+        assert said == 2 * ["the store is closed"]
+    with hedgerow.Store(tmp_path / "store") as again, again.read() as reader:
+        assert reader["t"][b"a"] == b"1"
+
+
 def test_threads_that_share_an_iterator_get_whole_pairs(tmp_path: Path) -> None:
     """A thread that comes while another one reads ahead is refused."""
     with hedgerow.Store(tmp_path / "store", durability="none") as store:
