@@ -6,9 +6,35 @@ use super::Cursor;
 use crate::abi::*;
 use crate::code::Answer;
 use crate::data::{Put, is_led};
+use crate::ffi::bytes_of;
 use crate::handles::View;
 use crate::place::Place;
 use crate::txn::{Body, Txn};
+
+/// What a put was refused by.
+#[derive(Clone, Copy)]
+enum RefusedBy {
+    /// The key has a value (MDB_NOOVERWRITE).
+    Key,
+    /// The last entry does not come before the key (MDB_APPEND).
+    Entries,
+    /// The last value of the key does not come before the value (MDB_APPENDDUP).
+    Values,
+    /// The key has this value (MDB_NODUPDATA).
+    Pair,
+}
+
+impl RefusedBy {
+    /// `has_old`: the program gets the value that the key has.
+    fn new(flags: u32, has_old: bool) -> Self {
+        match flags {
+            _ if has_old => Self::Key,
+            _ if flags & MDB_APPEND != 0 => Self::Entries,
+            _ if flags & MDB_APPENDDUP != 0 => Self::Values,
+            _ => Self::Pair,
+        }
+    }
+}
 
 impl Txn {
     /// The usual put through a cursor, as [`Txn::put_usual`] is one without; `None`, and nothing
@@ -24,12 +50,11 @@ impl Txn {
     ) -> Option<Answer> {
         let done = self.put_usual(dbi, key, data, flags, Some(&mut *place))?;
         if done == Err(MDB_KEYEXIST) {
-            // LMDB's cursor stands on the last entry then, or on the key that is there.
-            let stands = match flags & MDB_APPEND != 0 {
-                true => self.stand_on(dbi, place, None),
+            let refused = RefusedBy::new(flags, false);
+            let stands = match self.arena.has_given() {
                 // The scratch has the key, or nothing was ever given out that this might have been.
-                false if self.arena.has_given() => self.stand_on_scratch(dbi, place, key.len()),
-                false => self.stand_on(dbi, place, Some(key)),
+                true => self.stand_on_scratch(dbi, place, key.len(), refused),
+                false => self.stand_on(dbi, place, key, bytes_of(data), refused),
             };
             return Some(stands.and(done));
         }
@@ -56,7 +81,7 @@ impl Txn {
         }
         self.arena.renew();
         let Body::Write(txn) = &mut self.body else { return Ok(false) };
-        let value = crate::ffi::bytes_of(data);
+        let value = bytes_of(data);
         let done = txn.append(table, key, value);
         match done.and_then(|()| place.stand(txn, Some(table), key, value)) {
             Ok(()) => Ok(true),
@@ -87,11 +112,8 @@ impl Txn {
                 self.stand(dbi, place, key.len(), 0)
             }
             Put::Exists(old) => {
-                // LMDB's cursor stands on what is there.
-                match flags & MDB_APPEND != 0 && old.is_none() {
-                    true => self.stand_on(dbi, place, None)?,
-                    false => self.stand_on_scratch(dbi, place, key.len())?,
-                }
+                let refused = RefusedBy::new(flags, old.is_some());
+                self.stand_on_scratch(dbi, place, key.len(), refused)?;
                 if let Some(old) = old {
                     *data = old;
                 }
@@ -116,18 +138,40 @@ impl Txn {
         place.stand(txn, view.table, key, value).map_err(|e| self.fail(&e))
     }
 
-    /// Stands on a key that is there, which the scratch begins with.
-    fn stand_on_scratch(&mut self, dbi: usize, place: &mut Place, len: usize) -> Answer {
+    /// As [`Txn::stand_on`]; the scratch has the key and what follows it.
+    fn stand_on_scratch(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        len: usize,
+        refused: RefusedBy,
+    ) -> Answer {
         let scratch = std::mem::take(&mut self.scratch);
-        let stands = self.stand_on(dbi, place, scratch.get(..len));
+        let (key, value) = scratch.split_at(len);
+        let stands = self.stand_on(dbi, place, key, value, refused);
         self.scratch = scratch;
         stands
     }
 
-    /// Stands on a key that is there, or on the last entry.
-    fn stand_on(&mut self, dbi: usize, place: &mut Place, key: Option<&[u8]>) -> Answer {
-        let op = if key.is_some() { op::SET } else { op::LAST };
-        self.cursor_get(dbi, place, op, key, None).map(|_| ())
+    /// Stands where LMDB's cursor does after a put that was refused: on what is there.
+    fn stand_on(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        key: &[u8],
+        value: &[u8],
+        refused: RefusedBy,
+    ) -> Answer {
+        let (op, key, value) = match refused {
+            RefusedBy::Entries => (op::LAST, None, None),
+            RefusedBy::Key | RefusedBy::Values => (op::SET, Some(key), None),
+            RefusedBy::Pair => (op::GET_BOTH, Some(key), Some(value)),
+        };
+        self.cursor_get(dbi, place, op, key, value)?;
+        if let RefusedBy::Values = refused {
+            self.cursor_get(dbi, place, op::LAST_DUP, None, Some(&[]))?;
+        }
+        Ok(())
     }
 
     fn put_current(
@@ -147,7 +191,7 @@ impl Txn {
         if data.size == 0 && view.has_duplicates() {
             return Err(MDB_BAD_VALSIZE);
         }
-        let value = crate::ffi::bytes_of(data).to_vec();
+        let value = bytes_of(data).to_vec();
         self.arena.renew();
         let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
         let put = place.put_current(txn, &value);

@@ -126,8 +126,9 @@ static void put_at_cursor(const struct call *call)
 	side->code = side->call.cursor_put(side->cursor[call->slot], &key, &side->data, flags);
 	int code = compare(flags & MDB_NOOVERWRITE ? DATA : CODE,
 		"cursor_put(cursor %u, %s, %s, 0x%x)", call->slot, shown(&key), shown(&value), flags);
-	world.cursor[call->slot].place =
-		code || world.cursor[call->slot].is_at_end ? LOST : SOMEWHERE;
+	/* After a refusal it stands on what was there. */
+	world.cursor[call->slot].place = (code && code != MDB_KEYEXIST)
+		|| world.cursor[call->slot].is_at_end ? LOST : SOMEWHERE;
 }
 
 /* Replaces the value under a cursor; among several values of a key only by itself. */

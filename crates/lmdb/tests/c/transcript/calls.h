@@ -63,6 +63,16 @@ static MDB_val *U(unsigned number)
 	return value(at, sizeof *at);
 }
 
+/* A number of four bytes whose order is theirs. */
+static MDB_val *big_endian(unsigned number)
+{
+	MDB_val *out = U(0);
+	unsigned char *at = out->mv_data;
+	for (int i = 0; i < 4; i++)
+		at[i] = (unsigned char)(number >> (24 - 8 * i));
+	return out;
+}
+
 /* A native number of the size of a pointer. */
 static MDB_val *Z(size_t number)
 {

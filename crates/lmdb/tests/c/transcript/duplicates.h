@@ -296,6 +296,47 @@ static void fixed_values(void)
 	end();
 }
 
+/* Where a cursor stands after a put that was refused, and what it deletes there. */
+static void refused_values(void)
+{
+	title("refused values");
+	for (unsigned many = 0; many < 2; many++) {
+		begin_with(many ? "refused2" : "refused1", MDB_DUPSORT);
+		unsigned last = many ? 1999 : 9;
+		for (unsigned i = 0; i <= last; i++)
+			must("put", mdb_put(txn, dbi, S("k"), big_endian(i), 0));
+		CALL(mdb_put(txn, dbi, S("j"), big_endian(5), 0));
+		CALL(mdb_put(txn, dbi, S("l"), big_endian(5), 0));
+		CALL(mdb_cursor_open(txn, dbi, &cur));
+		CALL(mdb_cursor_put(cur, S("k"), big_endian(6), MDB_NODUPDATA));
+		STEP(cur, MDB_GET_CURRENT);
+		STEP(cur, MDB_NEXT);
+		CALL(mdb_cursor_put(cur, S("k"), big_endian(4), MDB_NODUPDATA));
+		CALL(mdb_cursor_del(cur, 0));
+		STEP(cur, MDB_GET_CURRENT);
+		CALL(mdb_cursor_put(cur, S("k"), big_endian(7), MDB_APPENDDUP));
+		STEP(cur, MDB_GET_CURRENT);
+		STEP(cur, MDB_PREV);
+		/* What the store has given out itself is copied before. */
+		SEEK2(cur, S("k"), big_endian(3), MDB_GET_BOTH);
+		CALL(mdb_cursor_put(cur, S("k"), &data, MDB_APPENDDUP));
+		STEP(cur, MDB_GET_CURRENT);
+		CALL(mdb_cursor_put(cur, S("k"), big_endian(8), MDB_APPENDDUP | MDB_NODUPDATA));
+		STEP(cur, MDB_GET_CURRENT);
+		CALL(mdb_cursor_put(cur, S("k"), big_endian(8), MDB_NOOVERWRITE | MDB_NODUPDATA));
+		STEP(cur, MDB_GET_CURRENT);
+		CALL(mdb_cursor_put(cur, S("l"), big_endian(5), MDB_NODUPDATA));
+		STEP(cur, MDB_GET_CURRENT);
+		STEP(cur, MDB_PREV);
+		CALL(mdb_cursor_put(cur, S("l"), big_endian(5), MDB_APPENDDUP));
+		STEP(cur, MDB_GET_CURRENT);
+		CALL(mdb_cursor_del(cur, 0));
+		if (!many)
+			walk(txn, dbi);
+		end();
+	}
+}
+
 static void integers(void)
 {
 	title("integers");
