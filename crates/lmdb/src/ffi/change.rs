@@ -44,7 +44,7 @@ unsafe fn put_multiple(
     this: &mut Cursor,
     key: &Val,
     data: *mut Val,
-    flags: c_uint,
+    mut flags: c_uint,
 ) -> Result<(), c_int> {
     if data.is_null() {
         return Err(libc::EINVAL);
@@ -69,6 +69,8 @@ unsafe fn put_multiple(
         if !appends {
             txn.cursor_put(this.dbi, this.place(), &key, &mut one, flags)?;
         }
+        // These say where there may be a first value; the key has it now.
+        flags &= !(MDB_APPEND | MDB_NOOVERWRITE);
         counter.size = done + 1;
         if done + 1 < count {
             first.data = first.data.wrapping_byte_add(first.size);

@@ -26,10 +26,10 @@ int main(int count, char **arguments_)
 		versions, environment_before_open, environment_opening, environment_when_open,
 		transactions, readers, reader_table, stale_reader, arguments, sizes, put_flags,
 		cursor_moves, cursor_deletes, many_rows, duplicates, missed_searches, duplicate_deletes,
-		reserved_values, many_values, fixed_values, refused_values, integers, reverse,
-		comparators, names, name_limits, names_and_transactions, main_flags, many_flags, nested,
-		nested_cursors, reader_cursors, map_full, read_only, copies, many_environments,
-		two_processes, pointers, ranges_deleted, an_index, a_child_deleted,
+		reserved_values, many_values, fixed_values, refused_values, several_of_a_new_key,
+		integers, reverse, comparators, names, name_limits, names_and_transactions, main_flags,
+		many_flags, nested, nested_cursors, reader_cursors, map_full, read_only, copies,
+		many_environments, two_processes, pointers, ranges_deleted, an_index, a_child_deleted,
 		integers_that_are_none, databases_reused,
 	};
 	for (size_t i = 0; i < LENGTH(chapters); i++) {

@@ -337,6 +337,35 @@ static void refused_values(void)
 	}
 }
 
+/* Flags that are about the key, with several values of it: they are asked for the first one. */
+static void several_of_a_new_key(void)
+{
+	title("several values of a key that must be new");
+	static const unsigned flags[] = { MDB_APPEND, MDB_NOOVERWRITE, MDB_APPEND | MDB_APPENDDUP };
+	unsigned numbers[] = { 4, 6, 8 };
+	char key_text[] = "m0";
+	begin_with("newkeys", MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP);
+	CALL(mdb_put(txn, dbi, S("k"), U(6), 0));
+	CALL(mdb_put(txn, dbi, S("m"), U(6), 0));
+	CALL(mdb_cursor_open(txn, dbi, &cur));
+	for (size_t i = 0; i < LENGTH(flags); i++) {
+		MDB_val several[2] = { { sizeof *numbers, numbers }, { LENGTH(numbers), NULL } };
+		int code = mdb_cursor_put(cur, S(key_text), several, MDB_MULTIPLE | flags[i]);
+		printf("%4d %x, new key -> %s %zu\n", ++calls, flags[i], code_name(code),
+			several[1].mv_size);
+		STEP(cur, MDB_GET_CURRENT);
+		several[0] = (MDB_val){ sizeof *numbers, numbers };
+		several[1] = (MDB_val){ LENGTH(numbers), NULL };
+		code = mdb_cursor_put(cur, S("k"), several, MDB_MULTIPLE | flags[i]);
+		printf("%4d %x, old key -> %s %zu\n", ++calls, flags[i], code_name(code),
+			several[1].mv_size);
+		STEP(cur, MDB_GET_CURRENT);
+		key_text[1]++;
+	}
+	walk(txn, dbi);
+	end();
+}
+
 static void integers(void)
 {
 	title("integers");
