@@ -64,6 +64,7 @@ impl Txn {
             return Err(MDB_BAD_VALSIZE);
         }
         let flags = flags & STORED_FLAGS;
+        self.rest_in_main();
         self.add_view(dbi, name, flags, flags & MDB_PREFIX_COMPRESSION != 0);
         if let Err(code) = self.create(dbi, name, flags, &Functions::default()) {
             self.env.handles.change().close(dbi);
@@ -73,6 +74,14 @@ impl Txn {
         // The main database has a name more now.
         self.forget(MAIN);
         Ok(dbi)
+    }
+
+    /// Cursors on the main database stand on a key from now on, and not in its table: a record of a
+    /// named one may be beside it.
+    fn rest_in_main(&mut self) {
+        if let Body::Write(txn) = &self.body {
+            self.cursors.each(MAIN, None, |place| place.rest(&**txn));
+        }
     }
 
     /// Takes a handle that was just opened.

@@ -153,6 +153,63 @@ static void names_and_transactions(void)
 	end();
 }
 
+/* A step in the main database; of a record only the size is told. */
+static void step_in_main(MDB_cursor *cursor, MDB_cursor_op op, const char *call)
+{
+	key = data = (MDB_val){ 0, NULL };
+	int code = mdb_cursor_get(cursor, &key, &data, op);
+	printf("%4d %s -> %s", ++calls, call, code_name(code));
+	if (!code)
+		say_bytes("key", &key), printf(" and %zu bytes", data.mv_size);
+	printf("\n");
+}
+#define STEP_IN_MAIN(cursor, op) step_in_main(cursor, op, #op " of " #cursor)
+
+/* Cursors on a main database with entries of its own, in which the first name appears and the last
+ * one goes. */
+static void first_and_last_names(void)
+{
+	title("cursors on the main database while names come and go");
+	MDB_cursor *last, *other;
+	MDB_txn *child;
+	MDB_dbi one;
+	begin("comeandgo", 0);
+	dbi = 1;
+	letters('c', 'h');
+	CALL(mdb_cursor_open(txn, 1, &cur));
+	CALL(mdb_cursor_open(txn, 1, &last));
+	CALL(mdb_cursor_open(txn, 1, &other));
+	SEEK(cur, S("d"), MDB_SET);
+	STEP(last, MDB_LAST);
+	STEP(other, MDB_NEXT);
+	CALL(mdb_txn_begin(env, txn, 0, &child));
+	CALL(mdb_dbi_open(child, "dd", MDB_CREATE, &one));
+	STEP_IN_MAIN(cur, MDB_GET_CURRENT);
+	STEP_IN_MAIN(cur, MDB_NEXT);
+	STEP_IN_MAIN(last, MDB_NEXT);
+	STEP_IN_MAIN(other, MDB_PREV);
+	DO(mdb_txn_abort(child));
+	STEP_IN_MAIN(cur, MDB_GET_CURRENT);
+	STEP_IN_MAIN(cur, MDB_NEXT);
+	STEP_IN_MAIN(last, MDB_PREV);
+	CALL(mdb_cursor_del(cur, 0));
+	CALL(mdb_dbi_open(txn, "b", MDB_CREATE, &one));
+	STEP_IN_MAIN(cur, MDB_NEXT);
+	STEP_IN_MAIN(cur, MDB_PREV);
+	STEP_IN_MAIN(last, MDB_GET_CURRENT);
+	STEP_IN_MAIN(other, MDB_NEXT);
+	CALL(mdb_del(txn, 1, S("f"), NULL));
+	STEP_IN_MAIN(last, MDB_NEXT);
+	STEP_IN_MAIN(cur, MDB_FIRST);
+	STEP_IN_MAIN(cur, MDB_NEXT);
+	CALL(mdb_drop(txn, one, 1));
+	STEP_IN_MAIN(cur, MDB_GET_CURRENT);
+	STEP_IN_MAIN(cur, MDB_NEXT);
+	STEP_IN_MAIN(last, MDB_PREV);
+	STEP_IN_MAIN(other, MDB_GET_CURRENT);
+	end();
+}
+
 static void main_flags(void)
 {
 	title("flags of the main database");
