@@ -6,6 +6,7 @@ use hedgerow::tree::{Snapshot, Table, WriteTxn};
 use crate::abi::*;
 use crate::arena::Arena;
 use crate::code::{Answer, Code};
+use crate::cursor::Cursor;
 use crate::ffi::bytes_of;
 use crate::handles::View;
 use crate::main_db::Main;
@@ -210,8 +211,14 @@ impl Txn {
         }
     }
 
-    /// Deletes a key, or one value of it.
-    pub(crate) fn delete(&mut self, dbi: usize, key: &[u8], value: Option<&[u8]>) -> Answer {
+    /// Deletes a key, or one value of it. `but` is a cursor that the caller sees to.
+    pub(crate) fn delete(
+        &mut self,
+        dbi: usize,
+        key: &[u8],
+        value: Option<&[u8]>,
+        but: Option<*const Cursor>,
+    ) -> Answer {
         if key.is_empty() {
             return Err(MDB_BAD_VALSIZE);
         }
@@ -233,27 +240,39 @@ impl Txn {
             None => txn.delete(table, key),
         };
         match gone {
-            Ok(true) => self.heal(dbi, &view, None),
+            Ok(true) => self.heal(dbi, &view, but),
             Ok(false) => Err(MDB_NOTFOUND),
             Err(error) => Err(self.fail(&error)),
         }
     }
 
     /// Cursors whose entry was deleted stand on the next one. `but` has seen to that itself.
-    pub(crate) fn heal(
-        &mut self,
-        dbi: usize,
-        view: &View,
-        but: Option<*const crate::cursor::Cursor>,
-    ) -> Answer {
+    pub(crate) fn heal(&mut self, dbi: usize, view: &View, but: Option<*const Cursor>) -> Answer {
         if self.cursors.is_empty() {
             return Ok(());
+        }
+        if view.state & View::PLAIN == 0 {
+            return self.heal_in_main(dbi, view, but);
         }
         let Body::Write(txn) = &self.body else { return Ok(()) };
         let dups = view.has_duplicates();
         let mut healed = Ok(());
         self.cursors.each(dbi, but, |place| {
             if let Err(error) = place.heal(&**txn, dups) {
+                healed = Err(error);
+            }
+        });
+        healed.map_err(|e| self.fail(&e))
+    }
+
+    /// The same in a main database with named ones.
+    #[cold]
+    fn heal_in_main(&mut self, dbi: usize, view: &View, but: Option<*const Cursor>) -> Answer {
+        let Body::Write(txn) = &self.body else { return Ok(()) };
+        let mut main = Self::main(&**txn, view.table, &mut self.names, &mut self.arena);
+        let mut healed = Ok(());
+        self.cursors.each(dbi, but, |place| {
+            if let Err(error) = main.heal(place) {
                 healed = Err(error);
             }
         });

@@ -9,6 +9,7 @@ use crate::code::Answer;
 use crate::data::is_led;
 use crate::handles::{self, Functions, OPEN_FLAGS, STORED_FLAGS, View};
 use crate::main_db;
+use crate::place::Place;
 use crate::txn::{Body, FAILED, Txn, on_body};
 
 impl Txn {
@@ -189,7 +190,7 @@ impl Txn {
         self.check()?;
         let view = self.prepared(dbi)?;
         self.arena.renew();
-        self.cursors.each(dbi, None, crate::place::Place::unset);
+        self.cursors.each(dbi, None, Place::unset);
         if dbi == MAIN {
             return self.clear_main(&view);
         }
@@ -211,7 +212,25 @@ impl Txn {
         self.forget(MAIN);
         self.views[dbi] = View { state: 0, seq: 0, flags: 0, table: None };
         self.env.handles.change().close(dbi);
-        Ok(())
+        self.heal_main()
+    }
+
+    /// A record of the main database is gone. With the last one that becomes a table as any other,
+    /// in which its cursors find the place by their key.
+    fn heal_main(&mut self) -> Answer {
+        let view = self.prepared(MAIN)?;
+        if view.state & View::PLAIN != 0
+            && let Body::Write(txn) = &self.body
+        {
+            let mut found = Ok(());
+            self.cursors.each(MAIN, None, |place| {
+                if let Err(error) = place.attach(&**txn, view.table) {
+                    found = Err(error);
+                }
+            });
+            found.map_err(|e| self.fail(&e))?;
+        }
+        self.heal(MAIN, &view, None)
     }
 
     /// The main database takes the named ones with it.

@@ -188,6 +188,31 @@ impl<S: Snapshot> Main<'_, S> {
         }
     }
 
+    /// After something was deleted: if it was what the cursor stands on, it stands on the next one.
+    pub(crate) fn heal(&mut self, place: &mut Place) -> Result<(), Error> {
+        if !place.is_set() || !place.is_at_end() && self.has(&place.key)? {
+            return Ok(());
+        }
+        if !place.is_at_end() {
+            let key = place.key.clone();
+            let next = self.find(From::At(&key), true)?;
+            self.stand(place, next.as_ref());
+            place.set(next.is_none(), true);
+        }
+        if place.is_at_end() && self.find(From::Edge, true)?.is_none() {
+            place.unset();
+        }
+        Ok(())
+    }
+
+    fn has(&self, key: &[u8]) -> Result<bool, Error> {
+        Ok(self.is_name(key)?
+            || match self.table {
+                Some(table) => self.txn.get(table, key)?.is_some(),
+                None => false,
+            })
+    }
+
     fn stand(&self, place: &mut Place, pair: Option<&Pair>) {
         if let Some(pair) = pair {
             place.key.clear();

@@ -208,7 +208,7 @@ impl Txn {
     ) -> Answer {
         let view = self.prepared(dbi)?;
         if view.state & View::PLAIN == 0 {
-            return self.delete_in_main(dbi, place);
+            return self.delete_in_main(dbi, place, this);
         }
         self.arena.renew();
         let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
@@ -218,7 +218,7 @@ impl Txn {
         self.heal(dbi, &view, Some(this))
     }
 
-    fn delete_in_main(&mut self, dbi: usize, place: &mut Place) -> Answer {
+    fn delete_in_main(&mut self, dbi: usize, place: &mut Place, this: *const Cursor) -> Answer {
         if !place.is_set() {
             return Err(libc::EINVAL);
         }
@@ -226,9 +226,10 @@ impl Txn {
             return Err(MDB_NOTFOUND);
         }
         let key = place.key.clone();
-        self.delete(dbi, &key, None)?;
-        let next = self.cursor_get(dbi, place, op::SET_RANGE, Some(&key), None);
-        place.set(next.is_err(), true);
-        Ok(())
+        self.delete(dbi, &key, None, Some(this))?;
+        let view = self.prepared(dbi)?;
+        let Body::Write(txn) = &self.body else { return Err(libc::EACCES) };
+        let mut main = Self::main(&**txn, view.table, &mut self.names, &mut self.arena);
+        main.heal(place).map_err(|e| self.fail(&e))
     }
 }

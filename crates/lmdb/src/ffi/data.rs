@@ -75,7 +75,7 @@ unsafe extern "C" fn mdb_del(
             let Some(key) = key.as_ref() else { return Err(libc::EINVAL) };
             txn.view(dbi as usize)?;
             txn.check_write()?;
-            txn.delete(dbi as usize, bytes_of(key), data.as_ref().map(bytes_of))
+            txn.delete(dbi as usize, bytes_of(key), data.as_ref().map(bytes_of), None)
         })
     }
 }

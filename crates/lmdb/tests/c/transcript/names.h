@@ -210,6 +210,57 @@ static void first_and_last_names(void)
 	end();
 }
 
+/* Cursors on a main database with names whose entry another one deletes: they stand on the next one,
+ * also if others come to stand between. */
+static void deletes_beside_names(void)
+{
+	title("cursors on the main database while others delete");
+	MDB_cursor *other, *record;
+	MDB_dbi one;
+	begin("others", 0);
+	dbi = 1;
+	CALL(mdb_dbi_open(txn, "d", MDB_CREATE, &one));
+	letters('a', 'c');
+	letters('e', 'g');
+	CALL(mdb_cursor_open(txn, 1, &cur));
+	CALL(mdb_cursor_open(txn, 1, &other));
+	CALL(mdb_cursor_open(txn, 1, &record));
+	SEEK(cur, S("b"), MDB_SET);
+	SEEK(other, S("b"), MDB_SET);
+	CALL(mdb_cursor_del(other, 0));
+	CALL(mdb_put(txn, 1, S("bb"), S("between"), 0));
+	STEP_IN_MAIN(cur, MDB_GET_CURRENT);
+	CALL(mdb_cursor_del(cur, 0));
+	STEP_IN_MAIN(cur, MDB_PREV);
+	STEP_IN_MAIN(other, MDB_NEXT);
+	SEEK(cur, S("g"), MDB_SET);
+	CALL(mdb_del(txn, 1, S("g"), NULL));
+	STEP_IN_MAIN(cur, MDB_GET_CURRENT);
+	STEP_IN_MAIN(cur, MDB_PREV);
+	CALL(mdb_cursor_get(record, S("d"), &data, MDB_SET));
+	CALL(mdb_dbi_open(txn, "z", MDB_CREATE, &dbi));
+	CALL(mdb_drop(txn, one, 1));
+	CALL(mdb_put(txn, 1, S("dd"), S("between"), 0));
+	STEP_IN_MAIN(record, MDB_GET_CURRENT);
+	CALL(mdb_cursor_get(record, S("z"), &data, MDB_SET));
+	CALL(mdb_put(txn, 1, S("zz"), S("behind"), 0));
+	CALL(mdb_drop(txn, dbi, 1));
+	CALL(mdb_dbi_open(txn, "z", MDB_CREATE, &dbi));
+	STEP_IN_MAIN(record, MDB_PREV);
+	CALL(mdb_del(txn, 1, S("zz"), NULL));
+	for (char letter = 'a'; letter <= 'f'; letter++)
+		mdb_del(txn, 1, N(1, letter), NULL);
+	CALL(mdb_del(txn, 1, S("bb"), NULL));
+	CALL(mdb_del(txn, 1, S("dd"), NULL));
+	STEP_IN_MAIN(record, MDB_GET_CURRENT);
+	CALL(mdb_drop(txn, dbi, 1));
+	STEP_IN_MAIN(record, MDB_GET_CURRENT);
+	CALL(mdb_put(txn, 1, S("new"), S("1"), 0));
+	STEP_IN_MAIN(record, MDB_NEXT);
+	STEP_IN_MAIN(cur, MDB_PREV);
+	end();
+}
+
 static void main_flags(void)
 {
 	title("flags of the main database");
