@@ -181,7 +181,7 @@ typedef enum MDB_cursor_op {
 #define MDB_TXN_FULL (-30788)         /* not used: transactions have no limit */
 #define MDB_CURSOR_FULL (-30787)      /* not used */
 #define MDB_PAGE_FULL (-30786)        /* not used */
-#define MDB_MAP_RESIZED (-30785)      /* not used: growth of others is seen at once */
+#define MDB_MAP_RESIZED (-30785)      /* others' map is larger: mdb_env_set_mapsize(env, 0) */
 #define MDB_INCOMPATIBLE (-30784)     /* the call does not fit the database */
 #define MDB_BAD_RSLOT (-30783)        /* the thread has a read transaction already */
 #define MDB_BAD_TXN (-30782)          /* the transaction has failed, is over, or has a child */
