@@ -12,9 +12,9 @@
  *
  * Only defined calls are made. In particular a cursor is asked for nothing relative after a search
  * that found nothing, values are not replaced in place by ones that sort elsewhere, sizes are equal
- * where the flags say so, and a cursor is left alone while a child transaction is open. In tables
- * with several values of a key the original itself loses track of cursors while others write: there
- * a write closes all cursors but its own, unless --wild. */
+ * where the flags say so. A child transaction goes on with the cursors of its parent, which go back
+ * when it is aborted. In tables with several values of a key the original itself loses track of
+ * cursors while others write: there a write closes all cursors but its own, unless --wild. */
 #include "fuzz/cursors.h"
 
 #include <ftw.h>
@@ -59,9 +59,6 @@ static void perform(const struct call *listed)
 			call->table = world.cursor[call->slot].table;
 		else
 			open_cursor(call);
-		/* The original lends the cursors of a parent to its child; ours is not asked to. */
-		if (world.cursor[call->slot].depth != world.depth)
-			return;
 		perform_on_cursor(call);
 		return;
 	}

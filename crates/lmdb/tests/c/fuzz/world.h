@@ -27,6 +27,7 @@ static struct {
 	int is_reading, is_reset;
 	enum place reading;
 	uint32_t reading_table;
+	/* The cursors, and what was known of them when each of the open transactions began. */
 	struct {
 		enum place place;
 		/* It was moved to the last entry or behind it, or an entry was deleted; the original remembers
@@ -34,7 +35,7 @@ static struct {
 		int is_at_end;
 		uint32_t table;
 		size_t depth;
-	} cursor[CURSORS];
+	} cursor[CURSORS], kept[DEPTH_MAX][CURSORS];
 	/* The handle was made in this transaction, and goes with it if it fails. */
 	int is_new[TABLES], is_gone[TABLES];
 	int is_loud;
@@ -134,25 +135,30 @@ static void begin(void)
 	side->code = side->call.txn_begin(side->env, parent, 0, &side->writer[world.depth]);
 	if (compare(CODE, "txn_begin at depth %zu", world.depth))
 		stop();
-	world.depth++;
+	memcpy(world.kept[world.depth++], world.cursor, sizeof world.cursor);
 	for (size_t i = 0; i < TABLES; i++)
 		if (is_used(i) && world.is_gone[i])
 			open_table(i);
 }
 
-/* Cursors of a write transaction end with it. */
-static void forget_cursors(void)
+/* Cursors of a write transaction end with it; where it is not kept the others go back. */
+static void end_cursors(int is_kept)
 {
-	for (size_t i = 0; i < CURSORS; i++)
-		if (world.cursor[i].place != CLOSED && world.cursor[i].depth >= world.depth)
+	for (size_t i = 0; i < CURSORS; i++) {
+		if (world.cursor[i].place == CLOSED)
+			continue;
+		if (world.cursor[i].depth >= world.depth)
 			world.cursor[i].place = CLOSED;
+		else if (!is_kept)
+			world.cursor[i] = world.kept[world.depth - 1][i];
+	}
 }
 
 static void finish(int is_kept)
 {
 	if (!world.depth)
 		return;
-	forget_cursors();
+	end_cursors(is_kept);
 	side->code = 0;
 	if (is_kept)
 		side->code = side->call.txn_commit(writer_of());
