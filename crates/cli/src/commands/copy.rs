@@ -9,6 +9,7 @@ use hedgerow::stream::{Followed, Replica, Standby};
 use hedgerow::tree::{CopyOptions, Paths, Store};
 use serde_json::json;
 
+use super::follow::wait_for_turn;
 use crate::exit::{Exit, Failure};
 use crate::leveldb::face;
 use crate::open::{Engine, Name, StoreArg, parse_name};
@@ -51,7 +52,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if let Some(name) = &args.follow {
         let store = args.store.write()?;
-        return keep_up(&store, &args, (name, args.idle), json);
+        let turn = || wait_for_turn(&store, &name.0, None);
+        return keep_up(&store, &args, (name, args.idle, &turn), json);
     }
     let store = args.store.read()?;
     let copied = match args.to == Path::new("-") {
@@ -77,11 +79,15 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The name of a follower, how long nothing may be committed before it ends, and what is called
+/// before each step.
+type Follower<'a> = (&'a Name, Option<Duration>, &'a dyn Fn() -> Result<(), Failure>);
+
 /// Keeps the target like the store.
 pub(super) fn keep_up<S: Followed>(
     store: &S,
     args: &Args,
-    (Name(name), idle): (&Name, Option<Duration>),
+    follower: Follower<'_>,
     json: bool,
 ) -> Result<Exit, Failure> {
     let engine = if args.to.exists() { Engine::of(&args.to) } else { args.engine };
@@ -91,38 +97,41 @@ pub(super) fn keep_up<S: Followed>(
                 true => StoreArg { store: args.to.clone() }.write()?,
                 false => Store::create(&args.to)?,
             };
-            follow(store, name, &target, idle, json)
+            follow(store, &target, follower, json)
         }
         Engine::Lsm => {
             let options = hedgerow::lsm::Options::new().create(true);
-            follow(store, name, &options.open(&args.to)?, idle, json)
+            follow(store, &options.open(&args.to)?, follower, json)
         }
     }
 }
 
 fn follow<T: Replica + Clone, S: Followed>(
     store: &S,
-    name: &[u8],
     target: &T,
-    idle: Option<Duration>,
+    (Name(name), idle, turn): Follower<'_>,
     json: bool,
 ) -> Result<Exit, Failure> {
     let mut standby = Standby::new(store, name, target)?;
-    let mut out = Output::stdout();
+    let (mut out, mut is_given) = (Output::stdout(), false);
     loop {
-        match standby.step(idle) {
+        match turn().and_then(|()| Ok(standby.step(idle)?)) {
             Ok(Some(commit)) if json => writeln!(out, "{}", json!({ "commit": commit }))?,
             Ok(Some(commit)) => writeln!(out, "{commit}")?,
             Ok(None) => break,
-            Err(Error::Interrupted) => break,
-            Err(error) => return Err(error.into()),
+            Err(Failure::Interrupted(_)) => break,
+            Err(failure) => return Err(failure),
         }
+        is_given = true;
         out.flush()?;
         if signals::is_raised() {
             break;
         }
     }
     signals::calm();
+    if is_given {
+        turn()?;
+    }
     standby.done()?;
     out.finish()?;
     Ok(Exit::Done)

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use hedgerow::Error;
 use hedgerow::stream::{AsChange as _, Follow, Followed, Mark, Step};
-use hedgerow::tree::{Snapshot, Store};
+use hedgerow::tree::{Diff, Snapshot, Store};
 use serde_json::json;
 
 use super::diff::Shown;
@@ -65,31 +64,61 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         return forget(&store, &args, json);
     }
     let follow = begin(&store, &args)?;
-    print_all(follow, &args, args.idle, json)
+    let turn = || match &args.name {
+        Some(Name(name)) => wait_for_turn(&store, name, args.table.as_ref()),
+        None => Ok(()),
+    };
+    print_all(follow, &args, (args.idle, &turn), json)
 }
 
-/// Prints all steps, until Ctrl-C.
+/// Waits for other writers, as other commands do, if a follower of this name, of all tables or of
+/// one, has to write before it goes on: by itself it would wait silently, and for ever.
+pub(super) fn wait_for_turn(
+    store: &Store,
+    name: &[u8],
+    table: Option<&Name>,
+) -> Result<(), Failure> {
+    let is_due = match store.read_pin(name)? {
+        Some(base) => {
+            let changes = Diff::tables(&base, &store.begin_read()?)?;
+            changes.iter().any(|change| table.is_none_or(|table| change.name() == table.0))
+        }
+        None => true,
+    };
+    if is_due {
+        drop(wait::begin_write(store)?);
+    }
+    Ok(())
+}
+
+/// Prints all steps, until Ctrl-C; before each of them `turn` is called.
 pub(super) fn print_all<S: Followed>(
     mut follow: Follow<S>,
     args: &Args,
-    idle: Option<Duration>,
+    (idle, turn): (Option<Duration>, &dyn Fn() -> Result<(), Failure>),
     json: bool,
 ) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
-    let mut printer = Shown::new(args.formats);
+    let (mut printer, mut is_given) = (Shown::new(args.formats), false);
     loop {
-        match follow.step(idle) {
-            Ok(Some(step)) => print(&mut out, &mut printer, &step, json)?,
+        match turn().and_then(|()| Ok(follow.step(idle)?)) {
+            Ok(Some(step)) => {
+                is_given = true;
+                print(&mut out, &mut printer, &step, json)?;
+            }
             Ok(None) => break,
-            Err(Error::Interrupted) => {
+            Err(Failure::Interrupted(_)) => {
                 signals::calm();
                 break;
             }
-            Err(error) => return Err(error.into()),
+            Err(failure) => return Err(failure),
         }
     }
-    // What was printed is not printed again.
-    follow.done()?;
+    if is_given {
+        // What was printed is not printed again.
+        turn()?;
+        follow.done()?;
+    }
     out.finish()?;
     Ok(Exit::Done)
 }

@@ -214,6 +214,29 @@ fn waiting_for_another_writer_can_be_interrupted() {
     sandbox.check("s");
 }
 
+/// Also followers with a name, which write down how far they have come.
+#[test]
+fn followers_wait_for_another_writer_no_longer_than_they_may() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.ok(&["follow", "s", "old", "--idle", "0"]);
+    let mut writer = writer(&sandbox);
+    let follow = |more: &[&str]| {
+        sandbox.run(&[&["follow", "s", "--idle", "0", "--timeout", "0.2"], more].concat())
+    };
+    let copy = ["copy", "s", "copy", "--follow", "c", "--idle", "0", "--timeout", "0.2"];
+    for refused in [follow(&["new"]), sandbox.run(&copy)] {
+        refused.is(3).says("writes to the store; gave up after 0.2 s");
+    }
+    assert_eq!(follow(&["old"]).is(0).text(), "", "who has all that there is need not wait");
+    assert!(follow(&[]).is(0).text().starts_with("main\t+\ta\t1\n"), "nor who has no name");
+    writer.stdin.take().unwrap().write_all(b"c\t3\n").unwrap();
+    assert!(writer.wait().unwrap().success());
+    assert!(follow(&["new"]).is(0).text().starts_with("main\t+\ta\t1\nmain\t+\tc\t3\ncommit"));
+    sandbox.run(&copy).is(0);
+    assert_eq!(sandbox.ok(&["scan", "copy"]), "a\t1\nc\t3\n");
+    sandbox.check("s");
+}
+
 #[test]
 fn waiting_for_another_to_open_can_be_interrupted() {
     let sandbox = Sandbox::with(&[("a", "1")]);

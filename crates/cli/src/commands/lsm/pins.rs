@@ -74,7 +74,7 @@ pub(super) fn follow(args: &follow::Args, json: bool) -> Result<Exit, Failure> {
     if let Some(Name(name)) = &args.table {
         follower = follower.only(name, args.range.bytewise_keys(args.formats.key())?);
     }
-    let printed = follow::print_all(follower, args, Some(Duration::ZERO), json)?;
+    let printed = follow::print_all(follower, args, (Some(Duration::ZERO), &|| Ok(())), json)?;
     db.close()?;
     Ok(printed)
 }

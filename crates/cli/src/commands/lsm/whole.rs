@@ -243,7 +243,7 @@ pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
     }
     if let Some(name) = &args.follow {
         let db = open(&args.store)?;
-        let copied = copy::keep_up(&db, args, (name, Some(Duration::ZERO)), json)?;
+        let copied = copy::keep_up(&db, args, (name, Some(Duration::ZERO), &|| Ok(())), json)?;
         db.close()?;
         return Ok(copied);
     }
