@@ -258,6 +258,35 @@ fn a_pair_that_was_deleted_is_still_a_place() {
     }
 }
 
+/// Also where the snapshot is exchanged twice and no pair is given in between.
+#[test]
+fn a_place_whose_pair_was_deleted_stays_where_it_is() {
+    let (_folder, store) = store();
+    let change = |put: &[u8], delete: &[u8]| {
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+        put.iter().for_each(|value| txn.put(table, b"k", &[*value]).unwrap());
+        delete.iter().for_each(|value| assert!(txn.delete_pair(table, b"k", &[*value]).unwrap()));
+        txn.commit().unwrap();
+    };
+    let values = |pairs: Pairs<Store>| -> Vec<u8> {
+        pairs.map(|pair| pair.unwrap().value().to_vec()[0]).collect()
+    };
+    change(&[1, 2, 3, 4, 5], &[]);
+    for (scan, left) in [(Scan::new("t"), [4, 5]), (Scan::new("t").reverse(), [2, 1])] {
+        let mut pairs = scan.pairs(&store).unwrap();
+        assert_eq!(pairs.nth(2).unwrap().unwrap().value(), [3]);
+        pairs.park().unwrap();
+        change(&[], &[2, 3, 4]);
+        assert!(matches!(pairs.event().unwrap(), Some(Event::Renewed { .. })));
+        let token = pairs.token().unwrap();
+        pairs.park().unwrap();
+        change(&[2, 3, 4], &[]);
+        assert_eq!(values(pairs), left);
+        assert_eq!(values(Scan::resume(&token, &store).unwrap().pairs(&store).unwrap()), left);
+    }
+}
+
 #[test]
 fn an_idle_stream_gives_its_snapshot_back() {
     let (_folder, store) = store();

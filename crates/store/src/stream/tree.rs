@@ -60,12 +60,14 @@ impl Snapshot for ReadTxn {
         let order = self.order(table)?;
         let [first, last] = scan.inside(ends, |a, b| order.compare(a, b));
         let (low, high) = (bound(&scan.keys.0, first, each), bound(&scan.keys.1, last, each));
+        let mut passed = [None, None];
         let way = match scan.values {
             Values::Each => {
                 let mut range = self.range(table, (low, high))?;
                 if each {
                     pass(&mut range, false, pairs_up_to(self, table, first)?)?;
                     pass(&mut range, true, pairs_from(self, table, last)?)?;
+                    passed = [range.reached(false)?, range.reached(true)?];
                 }
                 pass(&mut range, scan.is_reverse, scan.to_skip(ends))?;
                 Way::Each(Box::new(range))
@@ -76,7 +78,7 @@ impl Snapshot for ReadTxn {
                 Way::Keys(Box::new(keys))
             }
         };
-        Ok(TreeWalk { way, keys_only: scan.keys_only, left: scan.left(ends.taken) })
+        Ok(TreeWalk { way, keys_only: scan.keys_only, left: scan.left(ends.taken), passed })
     }
 }
 
@@ -243,6 +245,9 @@ pub struct TreeWalk<'t> {
     way: Way<'t>,
     keys_only: bool,
     left: u64,
+    /// Where either end stands before the first pair is taken from it. That need not be the place
+    /// that was reached before, whose pair may be gone.
+    passed: [Option<Entry<'t>>; 2],
 }
 
 impl<'t> TreeWalk<'t> {
@@ -406,6 +411,7 @@ impl<'t> Walk<'t> for TreeWalk<'t> {
             Way::Each(range) => (range.reached(backwards)?, range.has_duplicates()),
             Way::Keys(keys) => (keys.reached(backwards)?, false),
         };
+        let entry = entry.filter(|entry| self.passed[usize::from(backwards)] != Some(*entry));
         let position = |entry: Entry<'_>| {
             let value = with_value.then(|| entry.value.to_vec());
             Position { key: entry.key.to_vec(), value }
