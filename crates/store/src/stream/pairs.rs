@@ -1,5 +1,6 @@
 //! Owned streams: pairs that keep their snapshot alive, renewal, and going on by position.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,6 @@ use crate::tree::Bytes;
 use crate::{Error, Result};
 
 /// What a stream comes to: see [`Pairs::event`].
-#[derive(Debug)]
 pub enum Event<S: Snapshot> {
     /// The next pair.
     Pair(Pair<S>),
@@ -23,6 +23,17 @@ pub enum Event<S: Snapshot> {
         /// The commit that is seen from here on.
         to: u64,
     },
+}
+
+impl<S: Snapshot> fmt::Debug for Event<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pair(pair) => f.debug_tuple("Pair").field(pair).finish(),
+            Self::Renewed { from, to } => {
+                f.debug_struct("Renewed").field("from", from).field("to", to).finish()
+            }
+        }
+    }
 }
 
 /// The pairs of a store in order, from both ends; made by [`Scan::pairs`]. An error ends it.

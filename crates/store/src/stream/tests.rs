@@ -288,6 +288,19 @@ fn a_place_whose_pair_was_deleted_stays_where_it_is() {
 }
 
 #[test]
+fn events_are_shown() {
+    let (_folder, store) = store();
+    fill(&store, 1..=2);
+    let mut pairs = Scan::new("t").renewal(Renewal::fresh()).pairs(&store).unwrap();
+    let first = pairs.event().unwrap().unwrap();
+    let pair = Scan::new("t").pairs(&store).unwrap().next().unwrap().unwrap();
+    assert_eq!(format!("{first:?}"), format!("Pair({pair:?})"));
+    fill(&store, [3]);
+    let text = format!("{:?}", pairs.event());
+    assert!(text.starts_with("Ok(Some(Renewed { from: "), "{text}");
+}
+
+#[test]
 fn an_idle_stream_gives_its_snapshot_back() {
     let (_folder, store) = store();
     fill(&store, 0..50);
