@@ -60,10 +60,16 @@ pub(super) fn print_values(
     out: &mut Output,
 ) -> Result<(), Failure> {
     if json {
+        // As in other objects: what is no UTF-8 is in base64, under another name.
+        let is_text = || values.iter().all(|value| str::from_utf8(value).is_ok());
+        let (name, format) = match format.is_plain() && !is_text() {
+            true => ("values_base64", Format::Base64),
+            false => ("values", format),
+        };
         let shown: Result<Vec<String>, String> =
             values.iter().map(|value| format.encode(value)).collect();
         let shown = shown.map_err(|error| json::unshown("value", &error))?;
-        return json::print(out, &json!({ "found": !values.is_empty(), "values": shown }));
+        return json::print(out, &json!({ "found": !values.is_empty(), (name): shown }));
     }
     for value in values {
         let mut line = Vec::new();

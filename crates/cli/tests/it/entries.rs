@@ -73,6 +73,24 @@ fn what_is_put_is_got() {
     sandbox.check("s");
 }
 
+/// `get` shows a value in JSON as `scan` does, also one that is no text.
+#[test]
+fn a_value_that_is_no_text_is_base64_in_json() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "s", "--table", "main", "--duplicates"]);
+    for value in ["plain", "\\ff\\00"] {
+        sandbox.ok(&["put", "s", "key", value]);
+    }
+    for format in ["utf8", "raw"] {
+        let found = sandbox.json(&["get", "s", "key", "--format", format]);
+        assert_eq!(found, json!({"found": true, "values_base64": ["cGxhaW4=", "/wA="]}));
+        let pairs = sandbox.json(&["scan", "s", "--format", format]);
+        assert_eq!(pairs[1], json!({"key": "key", "value_base64": "/wA="}));
+    }
+    let text = sandbox.json(&["get", "s", "key"]);
+    assert_eq!(text, json!({"found": true, "values": ["plain", "\\ff\\00"]}));
+}
+
 #[test]
 fn values_come_from_standard_input_and_go_out_raw() {
     let sandbox = Sandbox::new();
