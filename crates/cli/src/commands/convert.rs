@@ -56,7 +56,8 @@ fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file. It may be in use by programs with LMDB
-    /// 0.9.70, whose lock file is taken part in; other versions have locks of another form
+    /// 0.9.70, whose lock file is taken part in; other versions have locks of another form. LMDB's
+    /// own code reads it, and trusts it: damage inside it may end the command by a signal
     #[arg(long, value_name = "PATH")]
     from_lmdb: Option<PathBuf>,
     /// A store
