@@ -28,9 +28,10 @@ int main(int count, char **arguments_)
 		cursor_moves, cursor_deletes, many_rows, duplicates, missed_searches, duplicate_deletes,
 		reserved_values, many_values, fixed_values, refused_values, several_of_a_new_key,
 		integers, reverse, comparators, names, name_limits, names_and_transactions,
-		first_and_last_names, deletes_beside_names, main_flags, many_flags, nested, nested_cursors, reader_cursors,
-		map_full, read_only, copies, many_environments, two_processes, pointers, ranges_deleted,
-		an_index, a_child_deleted, integers_that_are_none, databases_reused,
+		first_and_last_names, deletes_beside_names, main_flags, many_flags, nested,
+		nested_cursors, reader_cursors, map_full, read_only, copies, many_environments,
+		two_processes, pointers, ranges_deleted, an_index, a_child_deleted,
+		integers_that_are_none, databases_reused,
 	};
 	for (size_t i = 0; i < LENGTH(chapters); i++) {
 		chapters[i]();
