@@ -21,7 +21,7 @@ use super::log::{self, Ring, Way};
 use super::meta::{
     FreePages, FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX, SnapshotMeta,
 };
-use super::page_ref::PageRef;
+use super::page_ref::{PageNo, PageRef};
 use super::pages::{Buffer, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
@@ -275,9 +275,12 @@ fn ahead_of(len: u64, meta: &Meta) -> u64 {
 }
 
 fn grow(store: &Inner, wanted: u64) -> Result<()> {
-    if store.file_len()? < wanted {
-        let file = &store.pages.file;
-        file.set_len(wanted).map_err(|e| Error::io("extend", &store.pages.path, e))?;
+    let (len, pages) = (store.file_len()?, &store.pages);
+    if len < wanted {
+        pages.file.set_len(wanted).map_err(|e| {
+            pages.note_failure((len / pages.page_size() as u64) as PageNo, &e);
+            Error::io("extend", &pages.path, e)
+        })?;
     }
     Ok(())
 }

@@ -207,7 +207,7 @@ impl Store {
         let most = state.pages.base.end.max(first_end.min(u64::from(PAGE_NO_END)) as PageNo);
         state.pages.space.max_pages = state.pages.space.max_pages.min(most);
         state.pages.space.last_pages = 0;
-        state.free.begin_compaction(&mut state.pages, avoid)?;
+        state.free.take_lowest_first(&mut state.pages, avoid)?;
         let mut moved = 0;
         work(state, &mut moved)?;
         touch_catalog(state)?;

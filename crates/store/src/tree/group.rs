@@ -41,6 +41,7 @@ pub(crate) use queue::Queue;
 use queue::{Entry, ROUND};
 
 use super::commit::{give_back, publish};
+use super::page_ref::PageNo;
 use super::state::WriteState;
 use super::store::Inner;
 use super::words::WORD_NUMBER;
@@ -334,6 +335,11 @@ impl Inner {
 fn first_group(store: &Inner) -> Result<Box<Group>> {
     store.check_writable()?;
     store.clean_in_turn()?;
+    let no_room_from = store.pages.no_room_from()?;
+    if no_room_from.is_some() {
+        // Pages that only an older durable commit uses are given up.
+        store.sync()?;
+    }
     let latest = store.latest_number();
     let kept = locked(&store.hints.kept).take().filter(|kept| kept.follows == latest);
     let mut group = match kept {
@@ -355,6 +361,9 @@ fn first_group(store: &Inner) -> Result<Box<Group>> {
     free.load_pins(pages)?;
     free.begin(follows, hints, |protected| store.add_protected(protected));
     pages.space.has_snapshots = free.has_snapshots();
+    if let Some(from) = no_room_from {
+        free.take_lowest_first(pages, from..PageNo::MAX)?;
+    }
     Ok(group)
 }
 

@@ -288,7 +288,10 @@ impl<'p> Pieces<'p> {
             } else {
                 file.file.write_at(&slices, offset)
             };
-            written.map_err(|e| Error::io("write pages to", &file.path, e))?;
+            written.map_err(|e| {
+                file.note_failure(*start, &e);
+                Error::io("write pages to", &file.path, e)
+            })?;
             if bytes >= begun_from {
                 file.file.start_writeback(offset, bytes as u64);
             }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::page::search::Extents;
@@ -21,6 +21,7 @@ use crate::{Error, Place, Result};
 mod changed;
 mod frames;
 mod new_extents;
+mod room;
 
 pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
@@ -49,6 +50,8 @@ pub(crate) struct PageFile {
     beyond_memory: AtomicBool,
     /// Memory for changed pages, of this write transaction and of later ones.
     frames: Arc<Frames>,
+    /// The first page for which the disk had no room; see `room`.
+    no_room_from: AtomicU32,
 }
 
 /// What need not be checked again, a bit a page: tree pages that were validated, and extent pages
@@ -93,6 +96,7 @@ impl PageFile {
             interrupt,
             beyond_memory: AtomicBool::new(false),
             frames: Frames::new(page_size as usize),
+            no_room_from: AtomicU32::new(PageNo::MAX),
         }
     }
 

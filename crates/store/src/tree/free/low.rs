@@ -1,5 +1,6 @@
-//! Free space as compaction takes it: the lowest pages first. The transaction has no savepoints, so
-//! that the trees of free space may be changed while it runs.
+//! Free space as compaction takes it, and every transaction after the disk was full: the lowest
+//! pages first. A transaction of compaction has no savepoints, so that the trees of free space may
+//! be changed while it runs.
 
 use std::ops::Range;
 
@@ -7,9 +8,10 @@ use super::*;
 use crate::tree::pages::Pages;
 
 impl FreeState {
-    /// Prepares a transaction that moves pages: what is free is noted in the ready tree, and the
-    /// lowest pages are taken from there, those in `avoid` only if there are no others.
-    pub(crate) fn begin_compaction(
+    /// Prepares a transaction that has not changed anything: what is free is noted in the ready
+    /// tree, and the lowest pages are taken from there, those in `avoid` only if there are no
+    /// others.
+    pub(crate) fn take_lowest_first(
         &mut self,
         pages: &mut WritePages,
         avoid: Range<PageNo>,
