@@ -9,7 +9,7 @@ use hedgerow::stream::{Followed, Replica, Standby};
 use hedgerow::tree::{CopyOptions, Paths, Store};
 use serde_json::json;
 
-use super::follow::wait_for_turn;
+use super::follow::{Waits, wait_for_turn};
 use crate::exit::{Exit, Failure};
 use crate::leveldb::face;
 use crate::open::{Engine, Name, StoreArg, parse_name};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if let Some(name) = &args.follow {
         let store = args.store.write()?;
         let turn = || wait_for_turn(&store, &name.0, None);
-        return keep_up(&store, &args, (name, args.idle, &turn), json);
+        return keep_up(&store, &args, name, &Waits { idle: args.idle, turn: &turn }, json);
     }
     let store = args.store.read()?;
     let copied = match args.to == Path::new("-") {
@@ -79,15 +79,12 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The name of a follower, how long nothing may be committed before it ends, and what is called
-/// before each step.
-type Follower<'a> = (&'a Name, Option<Duration>, &'a dyn Fn() -> Result<(), Failure>);
-
 /// Keeps the target like the store.
 pub(super) fn keep_up<S: Followed>(
     store: &S,
     args: &Args,
-    follower: Follower<'_>,
+    name: &Name,
+    waits: &Waits<'_>,
     json: bool,
 ) -> Result<Exit, Failure> {
     let engine = if args.to.exists() { Engine::of(&args.to) } else { args.engine };
@@ -97,25 +94,26 @@ pub(super) fn keep_up<S: Followed>(
                 true => StoreArg { store: args.to.clone() }.write()?,
                 false => Store::create(&args.to)?,
             };
-            follow(store, &target, follower, json)
+            follow(store, name, &target, waits, json)
         }
         Engine::Lsm => {
             let options = hedgerow::lsm::Options::new().create(true);
-            follow(store, &options.open(&args.to)?, follower, json)
+            follow(store, name, &options.open(&args.to)?, waits, json)
         }
     }
 }
 
 fn follow<T: Replica + Clone, S: Followed>(
     store: &S,
+    Name(name): &Name,
     target: &T,
-    (Name(name), idle, turn): Follower<'_>,
+    waits: &Waits<'_>,
     json: bool,
 ) -> Result<Exit, Failure> {
     let mut standby = Standby::new(store, name, target)?;
     let (mut out, mut is_given) = (Output::stdout(), false);
     loop {
-        match turn().and_then(|()| Ok(standby.step(idle)?)) {
+        match (waits.turn)().and_then(|()| Ok(standby.step(waits.idle)?)) {
             Ok(Some(commit)) if json => writeln!(out, "{}", json!({ "commit": commit }))?,
             Ok(Some(commit)) => writeln!(out, "{commit}")?,
             Ok(None) => break,
@@ -130,7 +128,7 @@ fn follow<T: Replica + Clone, S: Followed>(
     }
     signals::calm();
     if is_given {
-        turn()?;
+        (waits.turn)()?;
     }
     standby.done()?;
     out.finish()?;

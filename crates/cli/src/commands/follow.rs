@@ -68,7 +68,20 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         Some(Name(name)) => wait_for_turn(&store, name, args.table.as_ref()),
         None => Ok(()),
     };
-    print_all(follow, &args, (args.idle, &turn), json)
+    print_all(follow, &args, &Waits { idle: args.idle, turn: &turn }, json)
+}
+
+/// What a follower waits for.
+pub(super) struct Waits<'a> {
+    /// For the next commit, this long.
+    pub(super) idle: Option<Duration>,
+    /// For other writers, before each step.
+    pub(super) turn: &'a dyn Fn() -> Result<(), Failure>,
+}
+
+impl Waits<'_> {
+    /// Nothing: nobody else has the store.
+    pub(super) const FOR_NOTHING: Self = Self { idle: Some(Duration::ZERO), turn: &|| Ok(()) };
 }
 
 /// Waits for other writers, as other commands do, if a follower of this name, of all tables or of
@@ -91,17 +104,17 @@ pub(super) fn wait_for_turn(
     Ok(())
 }
 
-/// Prints all steps, until Ctrl-C; before each of them `turn` is called.
+/// Prints all steps, until Ctrl-C.
 pub(super) fn print_all<S: Followed>(
     mut follow: Follow<S>,
     args: &Args,
-    (idle, turn): (Option<Duration>, &dyn Fn() -> Result<(), Failure>),
+    waits: &Waits<'_>,
     json: bool,
 ) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
     let (mut printer, mut is_given) = (Shown::new(args.formats), false);
     loop {
-        match turn().and_then(|()| Ok(follow.step(idle)?)) {
+        match (waits.turn)().and_then(|()| Ok(follow.step(waits.idle)?)) {
             Ok(Some(step)) => {
                 is_given = true;
                 print(&mut out, &mut printer, &step, json)?;
@@ -116,7 +129,7 @@ pub(super) fn print_all<S: Followed>(
     }
     if is_given {
         // What was printed is not printed again.
-        turn()?;
+        (waits.turn)()?;
         follow.done()?;
     }
     out.finish()?;

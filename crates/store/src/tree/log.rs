@@ -445,7 +445,7 @@ pub(crate) enum Ring {
     Stays,
     /// There is another one now.
     New(Run),
-    /// Compaction has let it go.
+    /// Compaction has let it go, or a transaction on a full disk.
     Gone,
 }
 
@@ -460,8 +460,9 @@ impl Ring {
     }
 }
 
-/// Before a commit: lets the ring go in a compaction; where the pages will be flushed anyway, makes
-/// one, or a longer one, if it is time to. The caller writes the place in the meta record.
+/// Before a commit: lets the ring go in a compaction, and where the disk was full; where the pages
+/// will be flushed anyway, makes one, or a longer one, if it is time to. The caller writes the place
+/// in the meta record.
 pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) -> Result<Ring> {
     let compacts = state.pages.space.lowest_first.is_some();
     if !durable && !compacts {

@@ -1,7 +1,5 @@
 //! Commits under a name, and what changes from one to another: pin, diff, follow.
 
-use std::time::Duration;
-
 use hedgerow::lsm::{Db, Diff, Pin, Snapshot};
 use serde_json::{Value, json};
 
@@ -74,7 +72,7 @@ pub(super) fn follow(args: &follow::Args, json: bool) -> Result<Exit, Failure> {
     if let Some(Name(name)) = &args.table {
         follower = follower.only(name, args.range.bytewise_keys(args.formats.key())?);
     }
-    let printed = follow::print_all(follower, args, (Some(Duration::ZERO), &|| Ok(())), json)?;
+    let printed = follow::print_all(follower, args, &follow::Waits::FOR_NOTHING, json)?;
     db.close()?;
     Ok(printed)
 }

@@ -2,13 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use hedgerow::Error;
 use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options, Readable, Reader};
 use serde_json::{Value, json};
 
-use super::super::{check, compact, copy, create, stat, tables};
+use super::super::{check, compact, copy, create, follow, stat, tables};
 use super::{html, keyspace, only_plain, open, pins, read};
 use crate::codec::shown;
 use crate::draft::check_vacant;
@@ -243,7 +242,7 @@ pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
     }
     if let Some(name) = &args.follow {
         let db = open(&args.store)?;
-        let copied = copy::keep_up(&db, args, (name, Some(Duration::ZERO), &|| Ok(())), json)?;
+        let copied = copy::keep_up(&db, args, name, &follow::Waits::FOR_NOTHING, json)?;
         db.close()?;
         return Ok(copied);
     }
