@@ -461,8 +461,8 @@ impl Ring {
 }
 
 /// Before a commit: lets the ring go in a compaction, and where the disk was full; where the pages
-/// will be flushed anyway, makes one, or a longer one, if it is time to. The caller writes the place
-/// in the meta record.
+/// will be flushed anyway, makes one, or a longer one, if it is time to. The caller writes the
+/// place in the meta record.
 pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) -> Result<Ring> {
     let compacts = state.pages.space.lowest_first.is_some();
     if !durable && !compacts {
