@@ -277,10 +277,8 @@ fn ahead_of(len: u64, meta: &Meta) -> u64 {
 fn grow(store: &Inner, wanted: u64) -> Result<()> {
     let (len, pages) = (store.file_len()?, &store.pages);
     if len < wanted {
-        pages.file.set_len(wanted).map_err(|e| {
-            pages.note_failure((len / pages.page_size() as u64) as PageNo, &e);
-            Error::io("extend", &pages.path, e)
-        })?;
+        let at = (len / pages.page_size() as u64) as PageNo;
+        pages.file.set_len(wanted).map_err(|e| pages.not_written("extend", at, e))?;
     }
     Ok(())
 }

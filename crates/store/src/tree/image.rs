@@ -9,8 +9,8 @@ use super::page::{PageMut, seal};
 use super::page_ref::{PageNo, PageRef, Run};
 use super::pages::{Buffer, PageFile, WritePages};
 use super::tree::Tree;
+use crate::Result;
 use crate::checksum::Crc64;
-use crate::{Error, Result};
 
 /// How much one call of the system writes.
 const PIECE_BYTES: usize = 512 << 10;
@@ -288,10 +288,7 @@ impl<'p> Pieces<'p> {
             } else {
                 file.file.write_at(&slices, offset)
             };
-            written.map_err(|e| {
-                file.note_failure(*start, &e);
-                Error::io("write pages to", &file.path, e)
-            })?;
+            written.map_err(|e| file.not_written("write pages to", *start, e))?;
             if bytes >= begun_from {
                 file.file.start_writeback(offset, bytes as u64);
             }

@@ -525,7 +525,7 @@ fn fill_with_zeros(store: &Inner, run: Run) -> Result<()> {
     while done < len {
         let part = &zeros[..zeros.len().min((len - done) as usize)];
         let written = store.pages.file.write_at(&[std::io::IoSlice::new(part)], start + done);
-        written.map_err(|e| Error::io("write the log of", &store.pages.path, e))?;
+        written.map_err(|e| store.pages.not_written("write the log of", run.start, e))?;
         done += part.len() as u64;
     }
     Ok(())

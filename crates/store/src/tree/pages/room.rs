@@ -16,9 +16,9 @@ use crate::{Error, Result};
 const ROOM_PAGES: usize = 16;
 
 impl PageFile {
-    /// Notes why a write that began at page `at` has failed. If the disk had no room for it, that
-    /// page and those after it may have no place there.
-    pub(crate) fn note_failure(&self, at: PageNo, error: &io::Error) {
+    /// The error of something that was to write from page `at` on. If the disk had no room for it,
+    /// that page and those after it may have no place there.
+    pub(crate) fn not_written(&self, doing: &'static str, at: PageNo, error: io::Error) -> Error {
         let is_full = matches!(
             error.kind(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
@@ -26,6 +26,7 @@ impl PageFile {
         if is_full {
             self.no_room_from.fetch_min(at, Relaxed);
         }
+        Error::io(doing, &self.path, error)
     }
 
     /// The first page for which the disk had no room; `None` if it had, or has by now: that is
