@@ -36,6 +36,7 @@
 pub(crate) mod delta;
 mod moved;
 pub(crate) mod replay;
+mod ring;
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -53,25 +54,17 @@ use crate::sync::locked;
 use crate::{Error, Result};
 use delta::put_delta;
 use moved::Index;
+use ring::{LONG_RING_BYTES, make_ring, wanted_bytes};
+pub(crate) use ring::{RECORD_ALIGN, Ring};
 
-/// Records begin at multiples of this, so that writing one never touches a sector of another.
-pub(crate) const RECORD_ALIGN: u64 = 4096;
-/// The ring is this part of the store, within bounds.
-const RING_PART: u64 = 16;
-/// A smaller store has a short ring, of one unit: the commit that finds it full flushes what a
-/// checkpoint would, and that is little.
-const SMALL_STORE_BYTES: u64 = 4 << 20;
-/// Half of a ring of at least this length is enough for a checkpoint behind the writers.
-const LONG_RING_BYTES: u64 = 512 << 10;
-const RING_BYTES_MAX: u64 = 64 << 20;
-/// A ring is a multiple of this, which is one of every page size.
-const RING_UNIT: u64 = 64 << 10;
 /// No ring is made before this many commits of this process would have gained by it, nor for a
 /// store that is shorter than the shortest ring.
-const GAINED_MIN: u32 = 32;
-/// Nor is a short ring used before this many: a close flushes what is in the log, which is more
-/// than a few commits gain.
-const USED_MIN: u32 = 4;
+const GAINED_MIN: i32 = 32;
+/// After the disk had no room for a ring, it is tried again when this many more would have gained.
+const REFUSED: i32 = 1024;
+/// No short ring is used before this many commits of this process would have gained by it: a close
+/// flushes what is in the log, which is more than a few commits gain.
+const USED_MIN: i32 = 4;
 /// A commit of more pages, or of more bytes in long values, flushes its pages.
 const PAGES_MAX: usize = 4096;
 const EXTENT_BYTES_MAX: usize = 64 << 10;
@@ -111,8 +104,8 @@ pub(crate) struct LogHints {
     bytes: Vec<u8>,
     /// The shared word of the durable commit, and the place in its meta record.
     durable: Option<(u64, Option<LogPlace>)>,
-    /// How many commits would have gained by a log.
-    gained: u32,
+    /// How many commits would have gained by a log; negative after the disk had no room for one.
+    gained: i32,
 }
 
 /// How a commit gets to stable storage.
@@ -153,7 +146,7 @@ pub(crate) fn way(
     let pages = &state.pages;
     let is_plain = !pages.early.written && pages.space.lowest_first.is_none();
     let long = pages.extents.bytes();
-    let fits = pieces.len() <= PAGES_MAX && long <= EXTENT_BYTES_MAX;
+    let fits = is_small(pieces.len(), long);
     let is_worth_it = RECORD_PART * long <= pieces.bytes();
     // Of a map that its user writes to, the page that another one replaces is not that of the file.
     let has_log = store.options.log_size != Some(0) && !store.options.writable_map;
@@ -162,50 +155,9 @@ pub(crate) fn way(
     if is_logged { Way::Log } else { Way::Flush }
 }
 
-impl LogPlace {
-    /// The beginning of a new ring.
-    pub(crate) fn of(run: Run) -> Self {
-        Self { run, at: 0, sum: 0, chained: true, open: true }
-    }
-
-    /// The length of the ring.
-    fn ring_bytes(&self, page_size: u64) -> u64 {
-        u64::from(self.run.len) * page_size
-    }
-
-    /// Where in the file the record at a place stands.
-    fn offset(&self, at: u64, page_size: u64) -> u64 {
-        u64::from(self.run.start) * page_size + at % self.ring_bytes(page_size)
-    }
-
-    /// The beginning of the ring's next round, for what does not fit in this one.
-    fn next_round(&self, page_size: u64) -> u64 {
-        self.at.next_multiple_of(self.ring_bytes(page_size))
-    }
-
-    /// Where a record of `len` bytes goes, if there is room before what stands from `first` on.
-    fn room_for(&self, len: u64, first: u64, page_size: u64) -> Option<u64> {
-        let ring = self.ring_bytes(page_size);
-        let len = len.next_multiple_of(RECORD_ALIGN);
-        let fits_here = self.at % ring + len <= ring;
-        let at = if fits_here { self.at } else { self.next_round(page_size) };
-        let used = (at + len).checked_sub(first)?;
-        (used <= ring).then_some(at)
-    }
-
-    /// That of a commit which is durable without the log: records may follow it, and nothing
-    /// before it.
-    pub(crate) fn restarted(&self, id: &[u8; 16], txn: u64) -> Self {
-        let mut sum = Crc64::new();
-        sum.update(id);
-        sum.update(&txn.to_le_bytes());
-        Self { sum: sum.finish(), chained: true, open: true, ..*self }
-    }
-
-    /// That of a commit which is neither durable nor in the log.
-    fn left_out(&self) -> Self {
-        Self { chained: false, ..*self }
-    }
+/// Whether a commit of so many pages, and so many bytes in long values, may go into the log.
+fn is_small(pages: usize, long: usize) -> bool {
+    pages <= PAGES_MAX && long <= EXTENT_BYTES_MAX
 }
 
 /// The place that a meta record notes for a commit which is not in the log.
@@ -256,7 +208,8 @@ pub(crate) fn append(
     let mut hints = locked(&store.hints.log);
     hints.bytes = bytes;
     // After commits that are not durable a log is of no use.
-    hints.gained += u32::from(prepared.is_none() && is_all_durable);
+    let gains = prepared.is_none() && is_all_durable;
+    hints.gained = hints.gained.saturating_add(gains.into());
     Ok(prepared.is_some())
 }
 
@@ -438,28 +391,6 @@ fn durable_place(store: &Inner) -> Result<Option<LogPlace>> {
     Ok(place)
 }
 
-/// What becomes of the ring in a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ring {
-    /// What it was: there is the one of the commit before, or none.
-    Stays,
-    /// There is another one now.
-    New(Run),
-    /// Compaction has let it go, or a transaction on a full disk.
-    Gone,
-}
-
-impl Ring {
-    /// The place that the commit begins with, given that of the one before.
-    pub(crate) fn place(self, before: Option<LogPlace>) -> Option<LogPlace> {
-        match self {
-            Self::Stays => before,
-            Self::New(run) => Some(LogPlace::of(run)),
-            Self::Gone => None,
-        }
-    }
-}
-
 /// Before a commit: lets the ring go in a compaction, and where the disk was full; where the pages
 /// will be flushed anyway, makes one, or a longer one, if it is time to. The caller writes the
 /// place in the meta record.
@@ -469,29 +400,25 @@ pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) 
         return Ok(Ring::Stays);
     }
     let old = store.newest()?.meta.log;
-    let run = if compacts {
-        None
-    } else {
-        match wanted_pages(store, state, old) {
-            None => return Ok(Ring::Stays),
-            Some(pages) => match state.pages.take_run(pages) {
-                Ok(run) => Some(run),
-                Err(Error::StoreFull { .. }) => return Ok(Ring::Stays),
-                Err(error) => return Err(error),
-            },
+    let run = match wanted_pages(store, state, old).filter(|_| !compacts) {
+        Some(pages) => {
+            let run = make_ring(&mut state.pages, pages)?;
+            locked(&store.hints.log).gained = if run.is_some() { 0 } else { -REFUSED };
+            run
         }
+        None => None,
     };
+    if run.is_none() && !compacts {
+        return Ok(Ring::Stays);
+    }
     if let Some(old) = old {
         // As old as any: a reader of an older commit may be copying it.
         state.pages.free_run(old.run, 0)?;
     }
-    let Some(run) = run else { return Ok(Ring::Gone) };
-    fill_with_zeros(store, run)?;
-    locked(&store.hints.log).gained = 0;
-    Ok(Ring::New(run))
+    Ok(run.map_or(Ring::Gone, Ring::New))
 }
 
-/// How many pages a ring should have, if it is time for a new one.
+/// How many pages a ring should have, if it is time for a new one, and not in a large commit.
 fn wanted_pages(store: &Inner, state: &WriteState, old: Option<LogPlace>) -> Option<u32> {
     let page_size = state.pages.page_size() as u64;
     let gained = locked(&store.hints.log).gained;
@@ -499,36 +426,9 @@ fn wanted_pages(store: &Inner, state: &WriteState, old: Option<LogPlace>) -> Opt
     let bytes = u64::from(state.pages.base.end) * page_size;
     let wanted = wanted_bytes(store.options.log_size, bytes, state.pages.space.max_size);
     let has = old.map_or(0, |place| place.ring_bytes(page_size));
-    let is_due = gained >= least && wanted > 0 && 2 * has <= wanted;
+    let is_small = is_small(state.pages.changed_pages(), state.pages.extents.bytes());
+    let is_due = is_small && gained >= least && wanted > 0 && 2 * has <= wanted;
     is_due.then_some((wanted / page_size) as u32)
-}
-
-/// How long the ring of a store should be: what was asked for, or a part of the store.
-fn wanted_bytes(asked: Option<u64>, store_bytes: u64, max_size: Option<u64>) -> u64 {
-    if let Some(bytes) = asked {
-        return bytes - bytes % RING_UNIT;
-    }
-    if store_bytes >= SMALL_STORE_BYTES {
-        let part = store_bytes / RING_PART;
-        return part.clamp(LONG_RING_BYTES, RING_BYTES_MAX).next_power_of_two();
-    }
-    let has_room = max_size.is_none_or(|most| RING_UNIT < most / RING_PART);
-    if has_room && store_bytes >= RING_UNIT { RING_UNIT } else { 0 }
-}
-
-/// Writes the ring once, so that writing records changes no more than bytes on the disk.
-fn fill_with_zeros(store: &Inner, run: Run) -> Result<()> {
-    let page_size = store.pages.page_size() as u64;
-    let (start, len) = (u64::from(run.start) * page_size, u64::from(run.len) * page_size);
-    let zeros = vec![0; (len as usize).min(512 << 10)];
-    let mut done = 0;
-    while done < len {
-        let part = &zeros[..zeros.len().min((len - done) as usize)];
-        let written = store.pages.file.write_at(&[std::io::IoSlice::new(part)], start + done);
-        written.map_err(|e| store.pages.not_written("write the log of", run.start, e))?;
-        done += part.len() as u64;
-    }
-    Ok(())
 }
 
 /// Removes a record after that of the newest commit: it is of a writer that died before it

@@ -21,7 +21,7 @@ use crate::{Error, Place, Result};
 mod changed;
 mod frames;
 mod new_extents;
-mod room;
+pub(crate) mod room;
 
 pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ring::RING_UNIT;
 use super::*;
 use crate::Durability;
 use crate::os::sim::{Config, CrashMode, SimSystem};

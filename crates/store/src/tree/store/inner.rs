@@ -312,8 +312,7 @@ impl Inner {
 
     /// The length of the data file.
     pub(crate) fn file_len(&self) -> Result<u64> {
-        let len = self.pages.file.len();
-        len.map_err(|e| Error::io("read the length of", &self.pages.path, e))
+        self.pages.len()
     }
 
     /// Refuses use in a child process after a fork.

@@ -119,6 +119,13 @@ impl WritePages {
         Ok(Run { start: last.start, len: pages })
     }
 
+    /// Undoes [`Self::take_run`], before which the store's end was `end`.
+    pub(crate) fn untake_run(&mut self, run: Run, end: PageNo) -> Result<()> {
+        let len = run.len.min(end.saturating_sub(run.start));
+        self.base.end = end;
+        if len > 0 { self.open_run(Run { len, ..run }) } else { Ok(()) }
+    }
+
     /// The error of a store that may not grow.
     pub(crate) fn store_full(&self) -> Error {
         let all = u64::from(self.space.max_pages) << self.base.file.shift;

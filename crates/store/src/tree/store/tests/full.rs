@@ -96,6 +96,33 @@ fn the_power_fails_at_any_point_on_a_full_disk() {
     }
 }
 
+/// Whether the disk has room for a part of the log, or for all of it and not for the commit.
+#[test]
+fn on_a_full_disk_no_log_is_made() {
+    for room in [64, 256, 1000, 1024, 1040, 1100, 1280, 1500] {
+        let system = SimSystem::new(1, Config::default());
+        let store = builder(&system).log_size(0).create(PATH).unwrap();
+        let (mut model, mut random) = (Model::new(), Random(9));
+        commit(&store, Durability::Durable, &mut model, &mut random, (3000, 2000));
+        (0..40).for_each(|_| commit(&store, Durability::None, &mut model, &mut random, (20, 2000)));
+        drop(store);
+        let store = builder(&system).log_size(1 << 20).open(PATH).unwrap();
+        let used: usize = system.files().iter().map(|f| system.content(f).unwrap().len()).sum();
+        system.set_capacity(Some(used as u64 + (room << 10)));
+        for n in 0..30 {
+            let (mut turn, mut next) = (begin(&store), model.clone());
+            change(&mut turn, &mut next, &mut random, 5, 2000);
+            let committed = turn.commit(Durability::Durable);
+            assert!(committed.is_ok(), "{room} KiB, commit {n}: {committed:?}");
+            model = next;
+        }
+        assert_eq!(newest_content(&store), model);
+        check_space(&store);
+        let has_log = store.inner.newest().unwrap().meta.log.is_some();
+        assert_eq!(has_log, room == 1500, "{room} KiB");
+    }
+}
+
 #[test]
 fn the_maximum_size_is_kept() {
     let system = SimSystem::new(1, Config::default());
