@@ -47,10 +47,10 @@ pub trait System: Send + Sync {
     /// dropped or the process dies. `None` if it is locked exclusively. Writes nothing, and needs
     /// no right to write.
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
-    /// How many bytes this process may still write to the file system of a directory, if that is
-    /// known.
-    fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        let _ = directory;
+    /// How many bytes this process may still write to the file system of a file or directory, if
+    /// that is known.
+    fn free_bytes(&self, path: &Path) -> Option<u64> {
+        let _ = path;
         None
     }
     /// Where queues of reads and writes of its files come from. Unless a system has better ones

@@ -67,8 +67,8 @@ impl System for RealSystem {
         again(|| fs::fsync(&directory))
     }
 
-    fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        let system = fs::statvfs(directory).ok().filter(|system| system.f_blocks > 0)?;
+    fn free_bytes(&self, path: &Path) -> Option<u64> {
+        let system = fs::statvfs(path).ok().filter(|system| system.f_blocks > 0)?;
         // Some of it is left for root.
         let blocks = if geteuid().is_root() { system.f_bfree } else { system.f_bavail };
         Some(blocks.saturating_mul(system.f_frsize))

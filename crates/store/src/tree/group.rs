@@ -335,7 +335,7 @@ impl Inner {
 fn first_group(store: &Inner) -> Result<Box<Group>> {
     store.check_writable()?;
     store.clean_in_turn()?;
-    let no_room_from = store.pages.no_room_from()?;
+    let no_room_from = store.pages.no_room_from(|| store.free_bytes())?;
     if no_room_from.is_some() {
         // Pages that only an older durable commit uses are given up.
         store.sync()?;

@@ -96,7 +96,7 @@ impl PageFile {
             interrupt,
             beyond_memory: AtomicBool::new(false),
             frames: Frames::new(page_size as usize),
-            no_room_from: AtomicU32::new(PageNo::MAX),
+            no_room_from: AtomicU32::new(room::NOT_LOOKED),
         }
     }
 

@@ -326,7 +326,7 @@ impl Drop for Held {
 }
 
 impl System for SimSystem {
-    fn free_bytes(&self, _directory: &Path) -> Option<u64> {
+    fn free_bytes(&self, _path: &Path) -> Option<u64> {
         let state = self.state();
         state.capacity.map(|_| state.room())
     }

@@ -14,6 +14,10 @@ use crate::{Error, Result};
 
 /// The file can grow again if it can by this many pages.
 const ROOM_PAGES: usize = 16;
+/// Only where the file system has less room than this does a process look before its first write.
+const NEARLY_FULL: u64 = 1 << 20;
+/// Instead of the first page for which the disk had no room: this process has not looked yet.
+pub(super) const NOT_LOOKED: PageNo = 0;
 
 /// Whether a write failed because the disk has no room, or may give none.
 pub(crate) fn is_full(error: &io::Error) -> bool {
@@ -32,20 +36,26 @@ impl PageFile {
     }
 
     /// The first page for which the disk had no room; `None` if it had, or has by now: that is
-    /// tried after the end of the file. The caller has the writer's lock.
+    /// tried after the end of the file. The first call asks for the free bytes of the file system.
+    /// The caller has the writer's lock.
     ///
     /// # Errors
     /// If the file's length cannot be asked for.
-    pub(crate) fn no_room_from(&self) -> Result<Option<PageNo>> {
-        let from = self.no_room_from.load(Relaxed);
-        if from == PageNo::MAX {
-            return Ok(None);
-        }
-        if !self.can_grow(ROOM_PAGES)? {
-            return Ok(Some(from));
-        }
-        self.no_room_from.store(PageNo::MAX, Relaxed);
-        Ok(None)
+    pub(crate) fn no_room_from(
+        &self,
+        free_bytes: impl FnOnce() -> Option<u64>,
+    ) -> Result<Option<PageNo>> {
+        let from = match self.no_room_from.load(Relaxed) {
+            PageNo::MAX => return Ok(None),
+            NOT_LOOKED if free_bytes().is_some_and(|free| free < NEARLY_FULL) => {
+                (self.len()? >> self.shift) as PageNo
+            }
+            NOT_LOOKED => PageNo::MAX,
+            from => from,
+        };
+        let has_room = from == PageNo::MAX || self.can_grow(ROOM_PAGES)?;
+        self.no_room_from.store(if has_room { PageNo::MAX } else { from }, Relaxed);
+        Ok((!has_room).then_some(from))
     }
 
     /// The length of the file.

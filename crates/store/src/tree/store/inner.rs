@@ -315,6 +315,11 @@ impl Inner {
         self.pages.len()
     }
 
+    /// How many bytes the file system of the store has left, if it says so.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        self.options.system_in_use().free_bytes(&self.paths.data)
+    }
+
     /// Refuses use in a child process after a fork.
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.lock.is_same_process() {

@@ -19,38 +19,57 @@ fn a_full_disk_is_an_error_and_nothing_is_lost() {
     check_space(&store);
 }
 
-/// Also where commits are not flushed, and the durable one is much older. Once there is room the
-/// file grows again.
+/// Also where commits are not flushed, and the durable one is much older, and by processes of which
+/// each deletes one. Once there is room the file grows again.
 #[test]
 fn on_a_full_disk_entries_can_be_deleted_one_by_one() {
-    for durability in [Durability::None, Durability::Durable] {
+    for (durability, per_process) in [
+        (Durability::None, u32::MAX),
+        (Durability::None, 1),
+        (Durability::Durable, u32::MAX),
+        (Durability::Durable, 1),
+    ] {
         let system = SimSystem::new(1, Config::default());
-        let store = builder(&system).durability(durability).create(PATH).unwrap();
+        let builder = builder(&system).durability(durability);
+        let mut store = builder.create(PATH).unwrap();
         system.set_capacity(Some(2 << 20));
-        let write = |work: &mut dyn FnMut(&mut WriteTxn, Table) -> crate::Result<()>| {
-            let mut txn = store.begin_write().unwrap();
-            let table = txn.create_table("t", &TableOptions::new()).unwrap();
-            work(&mut txn, table).and_then(|()| txn.commit())
-        };
-        let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
-        let put = |n: &u32| {
-            let mut keys = 20 * n..20 * (n + 1);
-            write(&mut |txn, table| keys.try_for_each(|n| txn.put(table, &key(n), &[7; 200])))
-        };
-        let commits = (0..10_000).take_while(|n| put(n).is_ok()).count() as u32;
+        let commits = (0..10_000).take_while(|n| put_twenty(&store, *n).is_ok()).count() as u32;
         assert!(commits > 100 && commits < 10_000, "{durability:?}: {commits}");
         for n in 0..20 * commits {
-            let deleted = write(&mut |txn, table| txn.delete(table, &key(n)).map(|_| ()));
-            assert!(deleted.is_ok(), "{durability:?}, {n} of {}: {deleted:?}", 20 * commits);
+            if n % per_process == per_process - 1 {
+                drop(store);
+                store = builder.open(PATH).unwrap();
+            }
+            let deleted = write(&store, |txn, table| txn.delete(table, &scattered(n)).map(|_| ()));
+            let of = 20 * commits;
+            assert!(deleted.is_ok(), "{durability:?}, {per_process}: {n} of {of}: {deleted:?}");
         }
-        assert!(put(&0).is_ok(), "what was deleted has left room");
+        assert!(put_twenty(&store, 0).is_ok(), "what was deleted has left room");
         system.set_capacity(None);
-        (0..2 * commits).for_each(|n| put(&n).unwrap());
+        (0..2 * commits).for_each(|n| put_twenty(&store, n).unwrap());
         assert!(store.inner.file_len().unwrap() > 2 << 20);
         assert!(begin(&store).state().pages.space.lowest_first.is_none());
         let report = store.check(&mut |_, _| {}).unwrap();
         assert_eq!(report.problems, Vec::<String>::new());
     }
+}
+
+fn write(
+    store: &Store,
+    work: impl FnOnce(&mut WriteTxn, Table) -> crate::Result<()>,
+) -> crate::Result<()> {
+    let mut txn = store.begin_write()?;
+    let table = txn.create_table("t", &TableOptions::new())?;
+    work(&mut txn, table).and_then(|()| txn.commit())
+}
+
+fn scattered(n: u32) -> [u8; 4] {
+    n.wrapping_mul(0x9e37_79b9).to_be_bytes()
+}
+
+fn put_twenty(store: &Store, n: u32) -> crate::Result<()> {
+    let mut keys = 20 * n..20 * (n + 1);
+    write(store, |txn, table| keys.try_for_each(|n| txn.put(table, &scattered(n), &[7; 200])))
 }
 
 /// Also while transactions on a full disk take the lowest free pages.
@@ -144,12 +163,12 @@ fn a_full_store_can_be_emptied_one_by_one() {
             let table = txn.create_table("t", &TableOptions::new()).unwrap();
             work(&mut txn, table).and_then(|()| txn.commit())
         };
-        let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
-        let put = |n: &u32| write(&mut |txn, table| txn.put(table, &key(*n), &[7; 200])).is_ok();
+        let put =
+            |n: &u32| write(&mut |txn, table| txn.put(table, &scattered(*n), &[7; 200])).is_ok();
         let count = (0..10_000).take_while(put).count() as u32;
         assert!(count > 0 && count < 10_000, "{pages} pages: {count}");
         for n in 0..count {
-            let deleted = write(&mut |txn, table| txn.delete(table, &key(n)).map(|_| ()));
+            let deleted = write(&mut |txn, table| txn.delete(table, &scattered(n)).map(|_| ()));
             assert!(deleted.is_ok(), "{pages} pages, {n} of {count}: {deleted:?}");
         }
         assert!(store.inner.file_len().unwrap() <= pages * 4096);
