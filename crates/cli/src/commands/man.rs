@@ -16,7 +16,7 @@ use examples::EXAMPLES;
 /// Print the manual page, or write a page for each subcommand
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Write hedgerow.1, hedgerow-scan.1 and so on into this folder
+    /// Write hedgerow.1, hedgerow-scan.1 and so on into this folder, which is made if it is missing
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     #[command(flatten)]
@@ -39,6 +39,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 }
 
 fn write_all(command: &clap::Command, folder: &Path, existing: Existing) -> Result<(), Failure> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| Failure::io("make the folder", folder.display(), &error))?;
     let subcommands = command.get_subcommands().filter(|command| command.get_name() != "help");
     for command in std::iter::once(command).chain(subcommands) {
         let name = command.get_display_name().unwrap_or(command.get_name());

@@ -133,12 +133,14 @@ fn shells_complete_and_man_explains() {
     }
     let man = sandbox.ok(&["man"]);
     assert!(man.contains(".TH hedgerow 1") && man.contains("130"), "{man}");
-    std::fs::create_dir(sandbox.path("man")).unwrap();
     sandbox.ok(&["man", "--folder", "man"]);
     for page in ["hedgerow.1", "hedgerow-scan.1", "hedgerow-demo.1"] {
         assert!(sandbox.path("man").join(page).is_file(), "{page}");
     }
-    sandbox.run(&["man", "--folder", "missing"]).is(3).says("missing");
+    sandbox.ok(&["man", "--folder", "man", "--force"]);
+    sandbox.ok(&["man", "--folder", "share/man/man1"]);
+    assert!(sandbox.path("share/man/man1/hedgerow.1").is_file());
+    sandbox.run(&["man", "--folder", "man/hedgerow.1"]).is(3).says("the folder man/hedgerow.1");
 }
 
 #[test]

@@ -19,7 +19,6 @@ is 2 "Usage" --nonsense
 for section in 'EXIT STATUS' EXAMPLES SYNOPSIS DESCRIPTION OPTIONS; do
     holds "the section $section" grep -q "^\.SH \"\?$section\"\?$" man.1
 done
-mkdir man
 ok man --folder man
 holds "an example of load" grep -q 'print0' man/hedgerow-load.1
 is 3 "exists already" man --folder man
