@@ -93,7 +93,7 @@ impl Command {
             Self::Put(args) => &args.table.store.store,
             Self::Get(args) => &args.table.store.store,
             Self::Delete(args) => &args.table.store.store,
-            Self::Scan(args) => &args.table.store.store,
+            Self::Scan(args) => &args.store.store,
             Self::Count(args) => &args.table.store.store,
             Self::Rank(args) => &args.table.store.store,
             Self::Nth(args) => &args.table.store.store,

@@ -7,7 +7,7 @@ use serde_json::Map;
 use crate::codec::{FormatArgs, shown};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, List};
-use crate::open::{self, MAIN, TableArg};
+use crate::open::{self, MAIN, Name, StoreArg, parse_name};
 use crate::range::RangeArgs;
 use crate::signals;
 use crate::tell::tell;
@@ -16,7 +16,10 @@ use crate::tell::tell;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) table: TableArg,
+    pub(super) store: StoreArg,
+    /// The table, in the text format [default: main, or that of the token]
+    #[arg(short, long, value_name = "NAME", value_parser = parse_name)]
+    table: Option<Name>,
     #[command(flatten)]
     pub(super) range: RangeArgs,
     /// Stop after this many entries
@@ -43,21 +46,26 @@ impl Args {
     pub(super) fn is_part(&self) -> bool {
         self.token || self.resume.is_some()
     }
+
+    /// The table of a scan that begins.
+    pub(super) fn table(&self) -> Name {
+        self.table.clone().unwrap_or_else(|| Name(MAIN.into()))
+    }
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
-    let store = args.table.store.read()?;
+    let store = args.store.read()?;
     if args.is_part() {
         return part(&store, &args, json);
     }
     let txn = store.begin_read()?;
     let mut printer = Printer::new(json, args.formats, args.keys_only);
     if args.range.is_everything() {
-        let table = open::table_to_walk(&txn, &open::info(&txn, &args.table.table)?)?;
+        let table = open::table_to_walk(&txn, &open::info(&txn, &args.table())?)?;
         walk(&txn, table, &args, &mut printer)?;
     } else {
-        let table = open::table(&txn, &args.table.table)?;
+        let table = open::table(&txn, &args.table())?;
         scan_range(&txn, table, &args, &mut printer)?;
     }
     printer.finish()
@@ -69,9 +77,9 @@ fn part(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
         Some(token) => resumed(token, store, args)?,
         None => {
             let txn = store.begin_read()?;
-            let table = open::table(&txn, &args.table.table)?;
+            let table = open::table(&txn, &args.table())?;
             let keys = args.range.keys(&txn, table, args.formats.key())?;
-            let scan = Scan::new(&args.table.table.0).range(&keys);
+            let scan = Scan::new(args.table().0).range(&keys);
             let scan = if args.reverse { scan.reverse() } else { scan };
             match args.keys_only {
                 true => scan.keys_only().values(Values::First),
@@ -84,8 +92,7 @@ fn part(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
 
 /// The rest of the scan of a token, which is one of the table that was named, if one was.
 pub(super) fn resumed<S: Source>(token: &Token, store: &S, args: &Args) -> Result<Scan, Failure> {
-    let named = &args.table.table.0;
-    if named != MAIN.as_bytes() && named != token.table() {
+    if let Some(Name(named)) = args.table.as_ref().filter(|named| named.0 != token.table()) {
         let (theirs, named) = (shown(token.table()), shown(named));
         return Err(Failure::usage(format!("the token is one of table {theirs}, not {named}")));
     }

@@ -254,8 +254,15 @@ fn goes_on(sandbox: &Sandbox) {
     assert_eq!(part(&["--resume", &token]).0, "birch\t3\nbeech\t2\n");
 
     sandbox.run(&["scan", "s", "--resume", &token, "--reverse"]).is(2);
-    let other = sandbox.run(&["scan", "s", "-t", "other", "--resume", &token]);
-    other.is(2).says("the token is one of table main, not other");
+    let resumed = |token: &str, table: &str| {
+        sandbox.run(&["scan", "s", "-t", table, "--resume", token, "--token"])
+    };
+    resumed(&token, "main").is(0);
+    resumed(&token, "other").is(2).says("the token is one of table main, not other");
+    sandbox.ok(&["put", "s", "-t", "fruit", "fig", "1", "--create-table"]);
+    let token = part(&["-t", "fruit"]).1;
+    resumed(&token, "main").is(2).says("the token is one of table fruit, not main");
+    sandbox.ok(&["scan", "s", "--resume", &token]);
     sandbox.run(&["scan", "s", "--resume", "12"]).is(2).says("token is damaged");
     sandbox.ok(&["create", "other"]);
     sandbox.run(&["scan", "other", "--resume", &token]).is(3).says("one of another store");

@@ -79,8 +79,8 @@ pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     if args.is_part() {
         return part(args, json);
     }
-    let db = read(&args.table.store)?;
-    let space = keyspace(&db, &args.table.table)?;
+    let db = read(&args.store)?;
+    let space = keyspace(&db, &args.table())?;
     let keys = args.range.bytewise_keys(args.formats.key())?;
     let mut range = db.range(&space, &keys)?;
     if args.keys_only {
@@ -99,18 +99,18 @@ pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
 /// A part of a scan, of which the rest can follow.
 fn part(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     // The first token of a store gives it an identity, which a reader cannot.
-    let is_nameless = matches!(read(&args.table.store)?.id(), Err(Error::Argument { .. }));
+    let is_nameless = matches!(read(&args.store)?.id(), Err(Error::Argument { .. }));
     if is_nameless {
-        let db = open(&args.table.store)?;
+        let db = open(&args.store)?;
         db.id()?;
         db.close()?;
     }
-    let db = Arc::new(read(&args.table.store)?);
+    let db = Arc::new(read(&args.store)?);
     let scan = match &args.resume {
         Some(token) => scan::resumed(token, &db, args)?,
         None => {
-            let name = &args.table.table;
-            keyspace(&db, name)?;
+            let name = args.table();
+            keyspace(&db, &name)?;
             let scan = Scan::new(&name.0).range(args.range.bytewise_keys(args.formats.key())?);
             let scan = if args.reverse { scan.reverse() } else { scan };
             if args.keys_only { scan.keys_only() } else { scan }
