@@ -44,6 +44,8 @@ pub(crate) trait Fill {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure>;
     /// Commits what is left.
     fn finish(&mut self) -> Result<Loaded, Failure>;
+    /// Takes back what was begun and not committed, after a failure.
+    fn give_up(&mut self);
     /// What was put so far.
     fn loaded(&self) -> Loaded;
     /// Whether its tables are all plain: bytewise, one value a key.
@@ -154,6 +156,10 @@ impl Fill for Loader {
     fn finish(&mut self) -> Result<Loaded, Failure> {
         self.commit()?;
         Ok(self.loaded)
+    }
+
+    fn give_up(&mut self) {
+        self.batch = None;
     }
 
     fn loaded(&self) -> Loaded {

@@ -162,7 +162,10 @@ impl<'a> Load<'a> {
         let loaded = self.entries().and_then(|()| self.loader.finish());
         match loaded {
             Ok(loaded) => Ok((loaded, self.sums)),
-            Err(failure) => Err(self.told(failure)),
+            Err(failure) => {
+                self.loader.give_up();
+                Err(self.told(failure))
+            }
         }
     }
 

@@ -179,6 +179,26 @@ fn what_was_kept_and_committed_before_an_error_is_said() {
 }
 
 #[test]
+fn a_load_that_fails_leaves_no_table_without_entries() {
+    let sandbox = fruits();
+    let before = sandbox.ok(&["tables", "s"]);
+    let bad = "fig\t1\nno value\n";
+    let load = sandbox.feed(&["load", "s", "-t", "new", "--as", "lines"], bad.as_bytes());
+    load.is(3).says("nothing of this input was committed; what was in the store before is");
+    assert_eq!(sandbox.ok(&["tables", "s"]), before);
+    // What was committed stays, with its table; and so do tables that were there.
+    let (some, more) = ("fig\t1\n".repeat(300_000), "fig\t1\n");
+    let load = ["load", "s", "-t", "new", "--as", "lines"];
+    sandbox.feed(&load, format!("{some}no value\n").as_bytes()).is(3).says("are committed");
+    sandbox.ok(&["create", "s", "--table", "empty"]);
+    let bad = format!("{more}no value\n");
+    sandbox.feed(&["load", "s", "-t", "empty", "--as", "lines"], bad.as_bytes()).is(3);
+    let tables = sandbox.json(&["tables", "s"]);
+    let names: Vec<_> = tables.as_array().unwrap().iter().map(|table| &table["name"]).collect();
+    assert_eq!(names, ["empty", "main", "new"]);
+}
+
+#[test]
 fn what_could_not_be_made_is_no_hindrance() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("s")).unwrap();

@@ -20,13 +20,15 @@ pub(crate) struct Filler {
     batch: Batch,
     bytes: usize,
     loaded: Loaded,
+    /// The keyspaces that were made since entries were committed.
+    made: Vec<Vec<u8>>,
 }
 
 impl Filler {
     /// Begins. With `keep`, keys that are there keep their values.
     pub(crate) fn new(db: Db, keep: bool) -> Self {
         let (batch, loaded) = (Batch::new(), Loaded::default());
-        Self { db, space: None, keep, batch, bytes: 0, loaded }
+        Self { db, space: None, keep, batch, bytes: 0, loaded, made: Vec::new() }
     }
 
     /// Commits what was put. Unless it is without durability, a death of the process does not take
@@ -35,6 +37,9 @@ impl Filler {
         self.db.write_with(std::mem::take(&mut self.batch), durability)?;
         if durability != Durability::None {
             self.bytes = 0;
+        }
+        if self.loaded.put > self.loaded.committed {
+            self.made.clear();
         }
         self.loaded.committed = self.loaded.put;
         Ok(())
@@ -49,7 +54,11 @@ impl Fill for Filler {
             Target::AsItIs | Target::Made(_) => (0, false),
         };
         let options = KeyspaceOptions { user_flags, ..KeyspaceOptions::default() };
+        let is_new = self.db.find_keyspace(&name.0)?.is_none();
         let space = self.db.keyspace(&name.0, options)?;
+        if is_new {
+            self.made.push(name.0.clone());
+        }
         if is_exact && space.user_flags() != user_flags {
             return Err(Failure::other(format!(
                 "the table {} is there with the user flags {:#x}, not {user_flags:#x}",
@@ -86,7 +95,15 @@ impl Fill for Filler {
 
     fn finish(&mut self) -> Result<Loaded, Failure> {
         self.commit(Durability::Durable)?;
+        self.made.clear();
         Ok(self.loaded)
+    }
+
+    /// What cannot be dropped is left: the user is told of the first failure only.
+    fn give_up(&mut self) {
+        for name in self.made.drain(..) {
+            let _ = self.db.drop_keyspace(name);
+        }
     }
 
     fn loaded(&self) -> Loaded {
