@@ -3,11 +3,15 @@
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hedgerow::tree::{Builder, Duplicates, Order, Snapshot, Store, Table, TableInfo, TableOptions};
-use hedgerow::{Error, Result as StoreResult};
+use hedgerow::tree::{
+    Builder, Duplicates, Order, Paths, Snapshot, Store, Table, TableInfo, TableOptions,
+};
+use hedgerow::{Error, FileKind, Result as StoreResult, identify};
 
 use crate::codec::{Format, shown};
 use crate::exit::Failure;
@@ -103,6 +107,12 @@ impl StoreArg {
             )));
         }
         leveldb::check_not(&self.store)?;
+        // Where a folder may not be searched, nobody knows what is in it.
+        if let Err(error) = fs::metadata(Paths::of(&self.store).data)
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            return Err(Failure::io("open", self.store.display(), &error));
+        }
         // After a power cut the log is replayed.
         let mut bar = None;
         let mut told = |done, most| {
@@ -110,8 +120,30 @@ impl StoreArg {
             bar.get_or_insert_with(new).at(done);
         };
         let open = || builder.open_with_progress(&self.store, &mut told);
-        Ok(watched(signals::while_opening(open)??))
+        let opened = signals::while_opening(open)?;
+        Ok(watched(opened.map_err(|error| told_apart(&self.store, error))?))
     }
+}
+
+/// Says what a file is that is no store, where that is known.
+fn told_apart(path: &Path, error: Error) -> Failure {
+    if !matches!(error, Error::NotAStore { .. }) {
+        return error.into();
+    }
+    let is_sqlite = || fs::File::open(path).is_ok_and(begins_as_sqlite);
+    let what = match identify(path) {
+        Ok(Some(FileKind::Lock)) => "it is the lock file of a store: name the store beside it",
+        Ok(Some(FileKind::Lsm)) => "it is a file of a store of the engine lsm: name its folder",
+        Ok(None) if is_sqlite() => "it is a file of SQLite's: `hedgerow sql` reads and writes it",
+        _ => return error.into(),
+    };
+    Failure::from(error).and(what)
+}
+
+/// Whether a file begins as those of SQLite do.
+fn begins_as_sqlite(mut file: fs::File) -> bool {
+    let mut first = [0; 16];
+    file.read_exact(&mut first).is_ok() && first == *b"SQLite format 3\0"
 }
 
 /// Creates a store.

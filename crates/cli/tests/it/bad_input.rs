@@ -27,6 +27,39 @@ fn a_text_file_is_no_store() {
 }
 
 #[test]
+fn a_file_that_is_known_is_called_by_its_name() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.ok(&["create", "l", "--engine", "lsm"]);
+    sandbox.write("shop.sqlite", [&b"SQLite format 3\0"[..], &[0; 4080]].concat());
+    for (file, words) in [
+        ("s-lock", "it is the lock file of a store"),
+        ("l/MANIFEST", "it is a file of a store of the engine lsm: name its folder"),
+        ("shop.sqlite", "`hedgerow sql` reads and writes it"),
+    ] {
+        sandbox.run(&["scan", file]).is(3).says("not a Hedgerow store").says(words);
+        sandbox.run(&["put", file, "k", "v"]).is(3).says(words);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_may_not_be_searched_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "l", "--engine", "lsm"]);
+    let mode = |path: &str, mode| {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(sandbox.path(path), permissions).unwrap();
+    };
+    mode("", 0o755);
+    mode("l", 0o600);
+    for arguments in [&["get", "l", "k"][..], &["put", "l", "k", "v"], &["check", "l"]] {
+        sandbox.guest(arguments).is(3).says("could not open l: Permission denied");
+    }
+    mode("l", 0o700);
+}
+
+#[test]
 fn an_empty_file_is_no_store() {
     let sandbox = Sandbox::new();
     sandbox.write("empty", "");
