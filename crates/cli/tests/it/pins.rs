@@ -61,7 +61,17 @@ fn a_follower_goes_on_where_it_ended() {
     assert_eq!(follow(&["cache", "--mark", &mark(&second)]), "");
     let old = sandbox.run(&["follow", "s", "cache", "--mark", &mark(&first), "--idle", "0"]);
     old.is(3).says("is not known any more");
-    sandbox.run(&["follow", "s", "cache", "--mark", "00"]).is(2).says("token");
+    for wrong in ["00", "abc", "0123456789", &mark(&second)[2..]] {
+        let refused = sandbox.run(&["follow", "s", "cache", "--mark", wrong]).is(2).says("mark ");
+        assert!(!refused.err.contains("token"), "{}", refused.err);
+    }
+    for name in ["", &"n".repeat(124)] {
+        sandbox.run(&["follow", "s", name]).is(3).says("of a follower has 1 to 123 bytes");
+        sandbox.run(&["follow", "s", name, "--forget"]).is(3).says("of a follower has 1 to 123");
+    }
+    let longest = "n".repeat(123);
+    follow(&[&longest]);
+    sandbox.ok(&["follow", "s", &longest, "--forget"]);
 
     let part = follow(&["-t", "main", "--from", "b", "--json"]);
     let objects: Vec<serde_json::Value> =

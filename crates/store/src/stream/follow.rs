@@ -14,6 +14,15 @@ use crate::{Error, Result};
 /// The first byte of every mark: its form.
 const FORM: u8 = 2;
 
+/// What messages call it.
+const WHAT: &str = "mark";
+
+/// What the name of a follower's second pin has more than that of its first.
+const NEXT: &[u8] = b".next";
+
+/// The longest name of a follower in bytes: that of a pin leaves room for [`NEXT`].
+const NAME_MAX: usize = 128 - NEXT.len();
+
 /// Follows a store: first everything that it holds, then what each commit changes, without a gap
 /// and without a repeat.
 ///
@@ -89,8 +98,12 @@ struct Name {
 }
 
 impl Name {
-    fn new(name: &[u8]) -> Self {
-        Self { base: name.to_vec(), next: [name, b".next"].concat() }
+    fn new(name: &[u8]) -> Result<Self> {
+        if name.is_empty() || name.len() > NAME_MAX {
+            let reason = format!("the name of a follower has 1 to {NAME_MAX} bytes");
+            return Err(Error::argument(reason));
+        }
+        Ok(Self { base: name.to_vec(), next: [name, NEXT].concat() })
     }
 }
 
@@ -140,9 +153,10 @@ impl<S: Followed> Follow<S> {
     /// that is in the store.
     ///
     /// # Errors
-    /// As [`Store::read_pin`].
+    /// As [`Store::read_pin`]; [`Error::Argument`] for a name that is empty or longer than 123
+    /// bytes.
     pub fn named(store: &S, name: impl AsRef<[u8]>) -> Result<Self> {
-        let name = Name::new(name.as_ref());
+        let name = Name::new(name.as_ref())?;
         let base = store.find_pin(&name.base)?.map(Arc::new);
         let again = store.find_pin(&name.next)?.map(Arc::new);
         let is_given = again.is_some();
@@ -288,9 +302,9 @@ impl<S: Followed> Follow<S> {
     /// Forgets the follower of a name: lets the commits go that it needs. False if there is none.
     ///
     /// # Errors
-    /// As [`Store::drop_pin`].
+    /// As [`Store::drop_pin`]; [`Error::Argument`] for a name that no follower can have.
     pub fn forget(store: &S, name: impl AsRef<[u8]>) -> Result<bool> {
-        let name = Name::new(name.as_ref());
+        let name = Name::new(name.as_ref())?;
         Ok(store.remove_pin(&name.base)? | store.remove_pin(&name.next)?)
     }
 }
@@ -428,7 +442,7 @@ impl Mark {
     /// # Errors
     /// [`Error::Argument`] if they are not those of a mark.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let body = unsealed(bytes, FORM)?;
+        let body = unsealed(bytes, FORM, WHAT)?;
         let (store, commit) = body.split_first_chunk::<16>().ok_or_else(no_mark)?;
         let commit = <[u8; 8]>::try_from(commit).map_err(|_| no_mark())?;
         Ok(Self { store: *store, commit: u64::from_le_bytes(commit) })
@@ -449,6 +463,6 @@ impl FromStr for Mark {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::from_bytes(&parse_digits(text)?)
+        Self::from_bytes(&parse_digits(text, WHAT)?)
     }
 }

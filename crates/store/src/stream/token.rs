@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// The first byte of every token: its form.
 const FORM: u8 = 1;
 
+/// What messages call it.
+const WHAT: &str = "token";
+
 /// How far a stream came, and what it reads: another stream goes on from there, also in another
 /// process, after a restart, or much later ([`Scan::resume`]).
 ///
@@ -122,7 +125,7 @@ impl Token {
     /// # Errors
     /// [`Error::Argument`] if they are not those of a token, or of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Self::decode(unsealed(bytes, FORM)?).ok_or_else(damaged)
+        Self::decode(unsealed(bytes, FORM, WHAT)?).ok_or_else(|| damaged(WHAT))
     }
 
     fn decode(mut body: &[u8]) -> Option<Self> {
@@ -169,12 +172,12 @@ impl std::str::FromStr for Token {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::from_bytes(&parse_digits(text)?)
+        Self::from_bytes(&parse_digits(text, WHAT)?)
     }
 }
 
-fn damaged() -> Error {
-    Error::argument("the token is damaged, or is none")
+fn damaged(what: &str) -> Error {
+    Error::argument(format!("the {what} is damaged, or is none"))
 }
 
 /// The bytes of a token, the first of which is its form, with their checksum.
@@ -184,15 +187,15 @@ pub(super) fn sealed(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-/// What [`sealed`] was given, without the form, which must be this one.
-pub(super) fn unsealed(bytes: &[u8], form: u8) -> Result<&[u8]> {
-    let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
-    let (found, body_after) = body.split_first().ok_or_else(damaged)?;
+/// What [`sealed`] was given, without the form, which must be this one. Errors call it `what`.
+pub(super) fn unsealed<'a>(bytes: &'a [u8], form: u8, what: &str) -> Result<&'a [u8]> {
+    let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(|| damaged(what))?;
+    let (found, body_after) = body.split_first().ok_or_else(|| damaged(what))?;
     if crc32c(0, body).to_le_bytes() != *sum {
-        return Err(damaged());
+        return Err(damaged(what));
     }
     if *found != form {
-        let reason = format!("the token is one of another kind, or of a newer version: {found}");
+        let reason = format!("the {what} is one of another kind, or of a newer version: {found}");
         return Err(Error::argument(reason));
     }
     Ok(body_after)
@@ -203,9 +206,9 @@ pub(super) fn write_digits(bytes: &[u8], f: &mut std::fmt::Formatter<'_>) -> std
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// The bytes of hexadecimal digits.
-pub(super) fn parse_digits(text: &str) -> Result<Vec<u8>> {
-    let digits = || Error::argument("a token is an even number of hexadecimal digits");
+/// The bytes of hexadecimal digits. Errors call them `what`.
+pub(super) fn parse_digits(text: &str, what: &str) -> Result<Vec<u8>> {
+    let digits = || Error::argument(format!("a {what} is an even number of hexadecimal digits"));
     let byte = |pair: &[u8]| {
         let pair = std::str::from_utf8(pair).ok()?;
         u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))
