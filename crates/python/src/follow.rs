@@ -13,8 +13,9 @@ use crate::codec::{Codec, bytes_of};
 use crate::either::{Either, either};
 use crate::errors::OrRaise;
 use crate::fork::Ours;
-use crate::lasts::Lasts;
+use crate::lasts::{Lasts, TURN};
 use crate::log::Held;
+use crate::long;
 use crate::step::{Found, Home, Step};
 use crate::table::{KeyBounds, bounds};
 use crate::txn::{locked, name_of};
@@ -124,6 +125,7 @@ impl Asked {
         if let Some((table, keys)) = &self.only {
             follow = follow.only(table, keys.clone());
         }
+        let follow = follow.patience(long::TURN);
         Ok(if self.durable { follow.durable() } else { follow })
     }
 }
@@ -165,10 +167,14 @@ impl Follow {
 impl Follow {
     /// The next step, once there is one; ``None`` if there is none for ``timeout`` seconds. Commits
     /// that were made in the meantime come as one step.
+    ///
+    /// A follower with a name writes to the store before it gives a step, and waits for other
+    /// writers: with a timeout for as long, but at least 5 seconds, after which it raises
+    /// ``LockedError``. It can be asked again then.
     #[pyo3(signature = (timeout=None))]
     fn step(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Step>> {
         self.refuse_own(py)?;
-        let found = self.lasts.wait(py, timeout, None, |most| {
+        let found = self.lasts.wait_and_write(py, (timeout, Some(TURN)), None, |most| {
             Ok(match &mut **locked(&self.follow) {
                 None => None,
                 Some(Either::Tree((follow, home))) => {
@@ -202,7 +208,7 @@ impl Follow {
             Some(kind) => either!(kind, |(follow, _)| follow.done()),
             None => Ok(()),
         };
-        py.detach(done).or_raise(py)
+        self.lasts.write(py, done)
     }
 
     /// The number of the commit to which it has come; 0 before the first step.

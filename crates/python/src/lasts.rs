@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hedgerow::Error;
 use hedgerow::tree::Interrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::either::Either;
-use crate::errors::closed;
+use crate::errors::{OrRaise, closed};
 use crate::fork::Born;
 use crate::log::Slot;
 use crate::long;
@@ -17,6 +18,9 @@ use crate::store::Store;
 
 /// A store of either engine, as Python has it.
 pub(crate) type Of = Either<Py<Store>, Arc<Slot>>;
+
+/// A step that is asked for with a timeout waits for other writers at least this long.
+pub(crate) const TURN: Duration = Duration::from_secs(5);
 
 /// How long something lasts that waits for stores: until it is closed, or one of them is.
 pub(crate) struct Lasts {
@@ -88,6 +92,53 @@ impl Lasts {
             Some(None) => closed(py, "the store"),
             Some(found) => Ok(found),
             None => Ok(None),
+        }
+    }
+
+    /// As [`Lasts::wait`], for what also waits for its turn to write, in rounds of its patience: as
+    /// long as `timeout` says, and at least `turn` (`None`: for ever). Then [`Error::Locked`] is
+    /// raised.
+    pub(crate) fn wait_and_write<R: Send>(
+        &self,
+        py: Python<'_>,
+        (timeout, turn): (Option<f64>, Option<Duration>),
+        interrupt: Option<&Interrupt>,
+        mut wait: impl FnMut(Option<Duration>) -> hedgerow::Result<Option<R>> + Send,
+    ) -> PyResult<Option<R>> {
+        let (begun, mut left) = (Instant::now(), timeout);
+        loop {
+            let mut busy = None;
+            let found = self.wait(py, left, interrupt, |most| {
+                let (found, locked) = match wait(most) {
+                    Err(error @ Error::Locked { .. }) => (Ok(None), Some(error)),
+                    found => (found, None),
+                };
+                busy = locked;
+                found
+            })?;
+            match busy {
+                None => return Ok(found),
+                Some(error) if turn.is_some_and(|turn| begun.elapsed() >= turn) => {
+                    return Err(error).or_raise(py);
+                }
+                Some(_) => py.check_signals()?,
+            }
+            left = timeout.map(|timeout| (timeout - begun.elapsed().as_secs_f64()).max(0.0));
+        }
+    }
+
+    /// Runs a call that waits for its turn to write, in rounds of its patience, until it has it.
+    pub(crate) fn write<R: Send>(
+        &self,
+        py: Python<'_>,
+        mut call: impl FnMut() -> hedgerow::Result<R> + Send,
+    ) -> PyResult<R> {
+        loop {
+            match py.detach(&mut call) {
+                Err(Error::Locked { .. }) if self.has_ended() => return closed(py, self.what),
+                Err(Error::Locked { .. }) => py.check_signals()?,
+                done => return done.or_raise(py),
+            }
         }
     }
 }

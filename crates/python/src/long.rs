@@ -13,6 +13,10 @@ use crate::errors::OrRaise;
 /// How often a call that takes long looks for signals.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);
 
+/// How long a round of waiting for other writers takes, at whose end signals are looked for. Each
+/// begins at the end of their queue.
+pub(crate) const TURN: Duration = Duration::from_millis(200);
+
 /// Work on more entries than these may take long.
 pub(crate) const ENTRIES: u64 = 50_000;
 

@@ -13,8 +13,9 @@ use pyo3::types::PyTuple;
 use crate::either::Either;
 use crate::errors::OrRaise;
 use crate::fork::Ours;
-use crate::lasts::{Lasts, Of};
+use crate::lasts::{Lasts, Of, TURN};
 use crate::log::Log;
+use crate::long;
 use crate::store::{Store, durability_of};
 use crate::txn::{locked, name_of};
 
@@ -43,7 +44,8 @@ fn keeps<T: Replica + Clone + Send + 'static, S: Followed>(
     interrupt: Interrupt,
 ) -> hedgerow::Result<Box<dyn Keeps>> {
     let standby = stream::Standby::new(source, name, target)?;
-    Ok(Box::new(standby.durability(durability).interrupt(interrupt)))
+    let standby = standby.durability(durability).interrupt(interrupt).patience(long::TURN);
+    Ok(Box::new(standby))
 }
 
 /// A store of either engine, from Python's.
@@ -100,23 +102,18 @@ impl Standby {
     }
 
     /// Takes the next step, once there is one, and answers the commit of the first store to which
-    /// the second one has come; ``None`` if there is none for ``timeout`` seconds.
+    /// the second one has come; ``None`` if there is none for ``timeout`` seconds. It waits for
+    /// other writers of the first store as a follower does.
     #[pyo3(signature = (timeout=None))]
     fn step(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<u64>> {
-        self.lasts.refuse_own(py)?;
-        self.lasts.wait(py, timeout, Some(&self.interrupt), |most| {
-            match &mut **locked(&self.standby) {
-                Some(standby) => standby.step(most),
-                None => Ok(None),
-            }
-        })
+        self.take_step(py, timeout, Some(TURN))
     }
 
     /// Takes all steps that there are, and lets the first store forget what they needed. Answers
     /// the commit to which the second one has come, or ``None`` if it had come so far before.
     fn catch_up(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let mut reached = None;
-        while let Some(commit) = self.step(py, Some(0.0))? {
+        while let Some(commit) = self.take_step(py, Some(0.0), None)? {
             reached = Some(commit);
         }
         self.done(py)?;
@@ -131,7 +128,7 @@ impl Standby {
             Some(standby) => standby.done(),
             None => Ok(()),
         };
-        py.detach(done).or_raise(py)
+        self.lasts.write(py, done)
     }
 
     /// Ends it. The second store goes on from where it is when a new one is made.
@@ -157,6 +154,22 @@ impl Standby {
 }
 
 impl Standby {
+    fn take_step(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        turn: Option<Duration>,
+    ) -> PyResult<Option<u64>> {
+        self.lasts.refuse_own(py)?;
+        let times = (timeout, turn);
+        self.lasts.wait_and_write(py, times, Some(&self.interrupt), |most| {
+            match &mut **locked(&self.standby) {
+                Some(standby) => standby.step(most),
+                None => Ok(None),
+            }
+        })
+    }
+
     /// The standby of a store in one of whatever engine.
     fn of<S: Followed>(
         py: Python<'_>,

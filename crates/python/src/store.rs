@@ -432,6 +432,7 @@ impl Store {
     fn forget(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (store, name) = (self.get(py)?, name_of(name)?);
         self.refuse_own(py)?;
+        drop(self.begin_write(py, &store, None)?);
         py.detach(|| stream::Follow::forget(&store, &name)).or_raise(py)
     }
 
@@ -481,6 +482,7 @@ impl Store {
     fn pin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<u64> {
         let (store, name) = (self.get(py)?, name_of(name)?);
         self.refuse_own(py)?;
+        drop(self.begin_write(py, &store, None)?);
         py.detach(|| store.pin(&name)).or_raise(py)
     }
 
@@ -488,6 +490,7 @@ impl Store {
     fn unpin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (store, name) = (self.get(py)?, name_of(name)?);
         self.refuse_own(py)?;
+        drop(self.begin_write(py, &store, None)?);
         py.detach(|| store.drop_pin(&name)).or_raise(py)
     }
 

@@ -254,6 +254,32 @@ def test_a_follower_with_a_name_does_not_wait_for_its_own_thread(store: Store) -
     assert changes(follow.step(5)) == [("a", None, 2)]
 
 
+def test_closing_ends_waiting_for_other_writers(store: Store) -> None:
+    put(store, a=1)
+    follow = store.follow("copy")
+    is_written, is_over = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with store.write() as txn:
+            txn.table("t", str, int)["b"] = 2
+            is_written.set()
+            is_over.wait()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    is_written.wait()
+    with pytest.raises(hedgerow.LockedError, match="writes to the store"):
+        follow.step(0)
+    assert follow.commit == 0 and store.pins() == {}
+    thread, raised = waiting(follow)
+    follow.close()
+    thread.join(30)
+    assert not thread.is_alive() and isinstance(raised[0], hedgerow.ClosedError)
+    is_over.set()
+    writer.join()
+    assert changes(store.follow("copy").step(0)) == [("a", None, 1), ("b", None, 2)]
+
+
 def test_a_child_leaves_it_alone(either: Either) -> None:
     put(either, a=1)
     follow = either.follow()

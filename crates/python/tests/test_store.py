@@ -510,7 +510,7 @@ holder.wait()
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
-    store.write()
+    eval(sys.argv[2])
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - began < 10)
 sys.stdout.flush()
@@ -518,8 +518,13 @@ os._exit(0)
 """
 
 
-def test_ctrl_c_ends_waiting(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "store")]
+@pytest.mark.parametrize("call", [
+    "store.write()", "store.pin('p')", "store.unpin('p')", "store.forget('f')",
+    "store.follow('f').step()", "store.follow('f').step(15)",
+    "hedgerow.Standby(store, 's', hedgerow.Store.create_in_memory()).catch_up()",
+])
+def test_ctrl_c_ends_waiting(tmp_path: Path, call: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "store"), call]
     out = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert out.stdout == "interrupted True\n", out.stderr
 

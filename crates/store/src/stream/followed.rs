@@ -97,8 +97,13 @@ pub trait Followed: Sealed + Clone + Send + Sync + 'static {
     fn flush(&self) -> Result<()>;
     #[doc(hidden)]
     fn find_pin(&self, name: &[u8]) -> Result<Option<Self::Snapshot>>;
+    /// Waits for its turn at most `most`.
     #[doc(hidden)]
-    fn move_pins(&self, changes: &[(&[u8], Option<&Self::Snapshot>)]) -> Result<()>;
+    fn move_pins(
+        &self,
+        changes: &[(&[u8], Option<&Self::Snapshot>)],
+        most: Option<Duration>,
+    ) -> Result<()>;
     #[doc(hidden)]
     fn remove_pin(&self, name: &[u8]) -> Result<bool>;
     /// What is known of the way between two moments before it is walked.
@@ -163,8 +168,15 @@ impl Followed for Store {
         self.read_pin(name)
     }
 
-    fn move_pins(&self, changes: &[(&[u8], Option<&ReadTxn>)]) -> Result<()> {
-        self.change_pins(changes)
+    fn move_pins(
+        &self,
+        changes: &[(&[u8], Option<&ReadTxn>)],
+        most: Option<Duration>,
+    ) -> Result<()> {
+        match most {
+            Some(most) => self.change_pins_within(changes, most),
+            None => self.change_pins(changes),
+        }
     }
 
     fn remove_pin(&self, name: &[u8]) -> Result<bool> {
@@ -252,7 +264,12 @@ impl Followed for Db {
         Ok(self.read_pin(name))
     }
 
-    fn move_pins(&self, changes: &[(&[u8], Option<&lsm::Snapshot>)]) -> Result<()> {
+    /// Nobody has a turn for long.
+    fn move_pins(
+        &self,
+        changes: &[(&[u8], Option<&lsm::Snapshot>)],
+        _most: Option<Duration>,
+    ) -> Result<()> {
         self.change_pins(changes)
     }
 

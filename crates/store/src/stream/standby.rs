@@ -111,6 +111,12 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
         self
     }
 
+    /// Waits at most this long for its turn to write to the first store: see [`Follow::patience`].
+    pub fn patience(mut self, most: Duration) -> Self {
+        self.follow = self.follow.patience(most);
+        self
+    }
+
     /// A flag that ends a step: raised by any thread, or a handler of a signal, it has the step
     /// return [`Error::Interrupted`], after at most one change more. Waiting for a step it does not
     /// end.
@@ -126,7 +132,7 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     /// # Errors
     /// As [`Follow::step`]; those of writing to the second store, which stays at the commit to
     /// which it had come; [`Error::WrongTable`] for a table that its engine cannot hold. After an
-    /// error the standby is to be made anew.
+    /// error the standby is to be made anew, but for [`Error::Locked`] when its patience ends.
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
         let Some(step) = self.follow.step(most)? else { return Ok(None) };
         self.has_last = false;

@@ -15,10 +15,10 @@
 //! [`Store::pin`] returns, the pin and the commit that it names are on stable storage.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use super::free::{PINS_MAX, Pinned, pins_of};
-use super::group::Turn;
+use super::group::{Turn, Wait};
 use super::meta::FreeRun;
 use super::{Pin, ReadTxn, Store};
 use crate::Durability;
@@ -109,6 +109,24 @@ impl Store {
     /// ```
     pub fn change_pins(&self, changes: &[(&[u8], Option<&ReadTxn>)]) -> Result<()> {
         let turn = Turn::begin_alone(&self.inner)?;
+        let newest = self.begin_read()?;
+        set_pins(turn, &newest, changes)
+    }
+
+    /// As [`Store::change_pins`], but waits at most `most` for its turn; [`Error::Locked`] then.
+    pub(crate) fn change_pins_within(
+        &self,
+        changes: &[(&[u8], Option<&ReadTxn>)],
+        most: Duration,
+    ) -> Result<()> {
+        let wait = Instant::now().checked_add(most).map_or(Wait::Ever, Wait::Until);
+        let Some(turn) = Turn::begin_alone_within(&self.inner, wait)? else {
+            let reason = match self.writer() {
+                Some(process) => format!("process {process} writes to the store"),
+                None => "another process or thread writes to the store".to_owned(),
+            };
+            return Err(Error::Locked { path: self.path().to_path_buf(), reason });
+        };
         let newest = self.begin_read()?;
         set_pins(turn, &newest, changes)
     }

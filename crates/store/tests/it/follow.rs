@@ -391,6 +391,33 @@ fn writer_wakes_a_follower<S: Subject>() {
 }
 
 #[test]
+fn the_patience_of_a_follower_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let short = Duration::from_millis(1);
+    let mut follow = Follow::named(&store, "cache").unwrap().patience(short);
+    follow.step(None).unwrap().unwrap();
+    follow.done().unwrap();
+    store.make_table("t");
+    let (commit, writer) = (follow.commit(), store.begin_write().unwrap());
+    let refused = |answer: Result<(), Error>| {
+        let error = answer.unwrap_err();
+        assert!(matches!(error, Error::Locked { .. }), "{error}");
+        assert!(error.to_string().contains("writes to the store"), "{error}");
+    };
+    refused(follow.step(Some(Duration::ZERO)).map(drop));
+    refused(follow.step(None).map(drop));
+    assert_eq!(follow.commit(), commit);
+    drop(writer);
+    assert_eq!(follow.step(None).unwrap().unwrap().from(), Some(commit));
+    let writer = store.begin_write().unwrap();
+    refused(follow.done());
+    drop(writer);
+    follow.done().unwrap();
+    assert_eq!(store.pins().unwrap().len(), 1);
+}
+
+#[test]
 fn a_named_follower_goes_on_after_a_power_cut() {
     goes_on_after_a_power_cut::<Store>();
     goes_on_after_a_power_cut::<Db>();
