@@ -10,11 +10,13 @@ mod to_lmdb;
 
 use std::path::{Path, PathBuf};
 
+use hedgerow::{FileKind, identify};
 use serde_json::{Value, json};
 
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json;
+use crate::leveldb::face::is_face;
 use crate::open::Name;
 
 /// A path in full, as far as that can be said.
@@ -107,6 +109,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if args.main_table.is_some() && args.from.is_some() && !args.to_lmdb {
         return Err(Failure::usage("--main-table is for --from-lmdb and --to-lmdb"));
     }
+    let of_others = [&args.from_lmdb, &args.from_leveldb];
+    of_others.into_iter().flatten().try_for_each(|from| refuse_store(from))?;
     match (&args.from, &args.from_leveldb) {
         (Some(from), _) if args.to_leveldb => return leveldb::to_leveldb(from, &args, json),
         (None, Some(from)) => return leveldb::from_leveldb(from, &args, json),
@@ -122,6 +126,17 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
              (one of LevelDB); text goes through `load`",
         )),
     }
+}
+
+/// Refuses a store where a database of another library is meant.
+fn refuse_store(from: &Path) -> Result<(), Failure> {
+    let is_store = |path: &Path| matches!(identify(path), Ok(Some(FileKind::Tree | FileKind::Lsm)));
+    let inside = ["data.hdg", "data.mdb", "MANIFEST"].map(|name| from.join(name));
+    if is_face(from) || !(is_store(from) || inside.iter().any(|path| is_store(path))) {
+        return Ok(());
+    }
+    let from = from.display();
+    Err(Failure::other(format!("{from} is a store already, which is converted with --from {from}")))
 }
 
 #[cfg(not(feature = "lmdb"))]

@@ -41,6 +41,18 @@ fn a_file_that_is_known_is_called_by_its_name() {
     }
 }
 
+#[test]
+fn a_store_is_no_database_of_another_library() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.ok(&["create", "l", "--engine", "lsm"]);
+    for store in ["s", "l"] {
+        for option in ["--from-lmdb", "--from-leveldb"] {
+            let refused = sandbox.run(&["convert", option, store, "new"]).is(3);
+            refused.says(&format!("{store} is a store already")).says("with --from");
+        }
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_folder_that_may_not_be_searched_is_named() {
