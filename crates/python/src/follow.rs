@@ -125,7 +125,7 @@ impl Asked {
         if let Some((table, keys)) = &self.only {
             follow = follow.only(table, keys.clone());
         }
-        let follow = follow.patience(long::TURN);
+        let follow = follow.write_timeout(long::TURN);
         Ok(if self.durable { follow.durable() } else { follow })
     }
 }

@@ -95,7 +95,7 @@ impl Lasts {
         }
     }
 
-    /// As [`Lasts::wait`], for what also waits for its turn to write, in rounds of its patience: as
+    /// As [`Lasts::wait`], for what also waits for its turn to write, in rounds of its timeout: as
     /// long as `timeout` says, and at least `turn` (`None`: for ever). Then [`Error::Locked`] is
     /// raised.
     pub(crate) fn wait_and_write<R: Send>(
@@ -127,7 +127,7 @@ impl Lasts {
         }
     }
 
-    /// Runs a call that waits for its turn to write, in rounds of its patience, until it has it.
+    /// Runs a call that waits for its turn to write, in rounds of its timeout, until it has it.
     pub(crate) fn write<R: Send>(
         &self,
         py: Python<'_>,

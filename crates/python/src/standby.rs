@@ -44,7 +44,7 @@ fn keeps<T: Replica + Clone + Send + 'static, S: Followed>(
     interrupt: Interrupt,
 ) -> hedgerow::Result<Box<dyn Keeps>> {
     let standby = stream::Standby::new(source, name, target)?;
-    let standby = standby.durability(durability).interrupt(interrupt).patience(long::TURN);
+    let standby = standby.durability(durability).interrupt(interrupt).write_timeout(long::TURN);
     Ok(Box::new(standby))
 }
 

@@ -80,7 +80,7 @@ pub struct Follow<S: Followed = Store> {
     only: Option<Arc<Only>>,
     is_durable: bool,
     /// How long it waits for its turn to write.
-    patience: Option<Duration>,
+    write_timeout: Option<Duration>,
     /// To where the consumer has come, or comes with the step that was given last.
     base: Option<Arc<S::Snapshot>>,
     /// To where the step leads that is given again.
@@ -129,7 +129,7 @@ impl<S: Followed> Follow<S> {
             name,
             only: None,
             is_durable: false,
-            patience: None,
+            write_timeout: None,
             base: None,
             again: None,
             is_given: false,
@@ -214,8 +214,8 @@ impl<S: Followed> Follow<S> {
     /// Waits at most this long for its turn to write, which one with a name needs: then
     /// [`Follow::step`] and [`Follow::done`] return [`Error::Locked`], and can be called again.
     /// Without this it waits for other writers of a store of the tree engine as long as they take.
-    pub fn patience(mut self, most: Duration) -> Self {
-        self.patience = Some(most);
+    pub fn write_timeout(mut self, most: Duration) -> Self {
+        self.write_timeout = Some(most);
         self
     }
 
@@ -223,8 +223,8 @@ impl<S: Followed> Follow<S> {
     /// `None` then; a writer of any process wakes it ([`Store::wait_for_commit`]).
     ///
     /// A follower with a name moves its pins with each step, and waits for its turn to write as
-    /// [`Store::pin`] does, whatever `most` says, unless it has [patience](Follow::patience): in a
-    /// thread that has a write transaction of a store of the tree engine, for ever.
+    /// [`Store::pin`] does, whatever `most` says, or at most its [`Follow::write_timeout`]: without
+    /// one, in a thread that has a write transaction of a store of the tree engine, for ever.
     ///
     /// # Errors
     /// As [`Store::begin_read`]; with a name, as [`Store::pin`]; a damaged page. It can be asked
@@ -278,11 +278,11 @@ impl<S: Followed> Follow<S> {
             (Some(name), None) => {
                 // The base may be that of a follower that had the name before.
                 let pins = [(&*name.base, None), (&*name.next, Some(&*step.new))];
-                self.store.move_pins(&pins, self.patience)?;
+                self.store.move_pins(&pins, self.write_timeout)?;
             }
             (Some(name), Some(old)) => {
                 let pins = [(&*name.base, Some(&**old)), (&*name.next, Some(&*step.new))];
-                self.store.move_pins(&pins, self.patience)?;
+                self.store.move_pins(&pins, self.write_timeout)?;
             }
         }
         self.is_given = self.name.is_some();
@@ -300,7 +300,7 @@ impl<S: Followed> Follow<S> {
             && self.again.is_none()
         {
             let pins = [(&*name.base, Some(&**base)), (&*name.next, None)];
-            self.store.move_pins(&pins, self.patience)?;
+            self.store.move_pins(&pins, self.write_timeout)?;
             self.is_given = false;
         }
         Ok(())

@@ -111,9 +111,10 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
         self
     }
 
-    /// Waits at most this long for its turn to write to the first store: see [`Follow::patience`].
-    pub fn patience(mut self, most: Duration) -> Self {
-        self.follow = self.follow.patience(most);
+    /// Waits at most this long for its turn to write to the first store: see
+    /// [`Follow::write_timeout`].
+    pub fn write_timeout(mut self, most: Duration) -> Self {
+        self.follow = self.follow.write_timeout(most);
         self
     }
 
@@ -132,7 +133,8 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     /// # Errors
     /// As [`Follow::step`]; those of writing to the second store, which stays at the commit to
     /// which it had come; [`Error::WrongTable`] for a table that its engine cannot hold. After an
-    /// error the standby is to be made anew, but for [`Error::Locked`] when its patience ends.
+    /// error the standby is to be made anew, but for [`Error::Locked`] when
+    /// [`Standby::write_timeout`] ends.
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
         let Some(step) = self.follow.step(most)? else { return Ok(None) };
         self.has_last = false;

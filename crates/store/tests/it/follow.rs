@@ -391,11 +391,11 @@ fn writer_wakes_a_follower<S: Subject>() {
 }
 
 #[test]
-fn the_patience_of_a_follower_ends() {
+fn a_follower_waits_for_other_writers_as_long_as_it_may() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path().join("store")).unwrap();
     let short = Duration::from_millis(1);
-    let mut follow = Follow::named(&store, "cache").unwrap().patience(short);
+    let mut follow = Follow::named(&store, "cache").unwrap().write_timeout(short);
     follow.step(None).unwrap().unwrap();
     follow.done().unwrap();
     store.make_table("t");
