@@ -1,6 +1,6 @@
 //! The newest entries, in memory: a memtable and its range tombstones. This module knows no file.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,7 +8,7 @@ use super::entry::{Entry, Kind, Pointer, value_sum};
 use super::files::memory::BUCKETS_PART;
 use super::filter;
 use super::log::segment::{Group, OpKind, Ops};
-use super::memtable::{MemIter, Memtable};
+use super::memtable::{Kept, MemIter, Memtable, NodeRef};
 use super::merge::Source;
 use super::tombstones::{Pieces, Tombstone};
 use crate::Result;
@@ -35,12 +35,11 @@ pub(crate) const ENTRY_BYTES: usize = 48;
 const TOMBSTONE_BYTES: usize = 256;
 /// A group with this many operations is put in in the order of its keys.
 const MANY: u32 = 32;
-/// A cursor copies this many entries at first, and twice as many each time it goes on, up to ...
+/// A cursor that goes back finds this many entries at first, and twice as many each time it goes
+/// on, up to ...
 const CHUNK_MIN: usize = 2;
 /// ... this many.
 const CHUNK_MAX: usize = 32;
-/// It reserves this many bytes for them at most.
-const RESERVED_MAX: usize = 4 << 10;
 
 /// The newest entries and range tombstones.
 pub(crate) struct Buffer {
@@ -297,110 +296,104 @@ impl Source for MemIter<'_> {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        let (key, seq, kind, value) = Self::entry(self)?;
-        Some(Entry { key, seq, kind, value })
+        self.node().map(NodeRef::entry)
     }
 }
 
-/// An entry that a cursor copied: where its key and value stand among the copied bytes.
-struct Copied {
-    key: Range<usize>,
-    value: Range<usize>,
-    seq: u64,
-    kind: Kind,
+/// A place among the entries of a buffer that keeps the buffer. Entries that are added later are
+/// newer than what its reader sees.
+pub(crate) struct BufferCursor {
+    /// The node here and some beside it: of those before a node several are found at a time, since
+    /// each step back costs a search.
+    nodes: Kept<Buffer>,
+    /// Which of them is the one here.
+    at: usize,
+    /// How many it finds next.
+    most: usize,
 }
 
-/// A place among the entries of a buffer that keeps the buffer. It copies a few neighbours at a
-/// time, more the longer it goes on; entries that are added later are newer than what its reader
-/// sees.
-pub(crate) struct BufferCursor {
-    buffer: Arc<Buffer>,
-    chunk: Vec<Copied>,
-    bytes: Vec<u8>,
-    at: usize,
-    /// How many neighbours it copies next.
-    most: usize,
+/// The only node in a list, or none.
+fn only<'m>(mut nodes: Vec<NodeRef<'m>>, node: Option<NodeRef<'m>>) -> Vec<NodeRef<'m>> {
+    nodes.clear();
+    nodes.extend(node);
+    nodes
 }
 
 impl BufferCursor {
     pub(crate) fn new(buffer: Arc<Buffer>) -> Self {
-        Self { buffer, chunk: Vec::new(), bytes: Vec::new(), at: 0, most: CHUNK_MIN }
+        Self { nodes: Kept::new(buffer), at: 0, most: CHUNK_MIN }
     }
 
-    /// Copies neighbours from where `begin` leads on, or those that lead there.
-    fn fill(&mut self, forward: bool, begin: impl Fn(&mut MemIter<'_>)) {
-        self.chunk.clear();
-        self.bytes.clear();
-        let mut iter = self.buffer.points.iter();
-        begin(&mut iter);
-        let last = iter.clone();
-        if !forward {
-            iter = iter.some_before(self.most);
-        }
-        while let Some((key, seq, kind, value)) = iter.entry() {
-            let start = self.bytes.len();
-            // The others will be about as long; room for long ones is not taken beforehand.
-            let others = self.most.saturating_sub(self.chunk.len());
-            let others = others.saturating_mul(key.len() + value.len());
-            self.bytes.reserve(others.min(RESERVED_MAX));
-            self.bytes.extend_from_slice(key);
-            let middle = self.bytes.len();
-            self.bytes.extend_from_slice(value);
-            let (key, value) = (start..middle, middle..self.bytes.len());
-            self.chunk.push(Copied { key, value, seq, kind });
-            let is_whole = match forward {
-                true => self.chunk.len() == self.most,
-                false => iter.stands_with(&last),
-            };
-            if is_whole {
-                break;
-            }
-            iter.next();
-        }
-        self.at = if forward { 0 } else { self.chunk.len().saturating_sub(1) };
-    }
-
-    /// Copies the neighbours after the last entry of the chunk, or before the first one.
-    fn go_on(&mut self, forward: bool) {
-        self.most = (2 * self.most).min(CHUNK_MAX);
-        let end = if forward { self.chunk.last() } else { self.chunk.first() };
-        let Some(Copied { key, seq, .. }) = end else { return };
-        let (key, seq) = (self.bytes[key.clone()].to_vec(), *seq);
-        self.fill(forward, |iter| {
-            if forward {
-                iter.seek(&key, seq);
-                iter.next();
-            } else {
-                iter.seek_before(&key, seq);
-            }
+    /// Goes to one node.
+    fn go(
+        &mut self,
+        find: impl for<'k> FnOnce(&'k Memtable, &[NodeRef<'k>]) -> Option<NodeRef<'k>>,
+    ) {
+        self.at = 0;
+        self.nodes.change(|buffer, nodes| {
+            let found = find(&buffer.points, &nodes);
+            only(nodes, found)
         });
+    }
+
+    /// Goes to the node to which `go` leads, and finds some before it.
+    fn go_back(&mut self, go: impl FnOnce(&mut MemIter<'_>)) {
+        let most = self.most;
+        self.nodes.change(|buffer, mut nodes| {
+            let mut last = buffer.points.iter_at(nodes.first().copied());
+            go(&mut last);
+            nodes.clear();
+            let mut iter = last.some_before(most);
+            while let Some(node) = iter.node() {
+                nodes.push(node);
+                if iter.stands_with(&last) {
+                    break;
+                }
+                iter.next();
+            }
+            nodes
+        });
+        self.at = self.nodes.nodes().len().saturating_sub(1);
     }
 }
 
 impl Source for BufferCursor {
+    fn aim(&mut self, key: &[u8]) -> Result<()> {
+        self.go(|points, _| Some(points.aim(key, u64::MAX)));
+        Ok(())
+    }
+
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.most = CHUNK_MIN;
-        self.fill(true, |iter| iter.seek(key, seq));
+        self.go(|points, nodes| points.land(*nodes.first()?, key, seq));
         Ok(())
     }
 
     fn first(&mut self) -> Result<()> {
         self.most = CHUNK_MIN;
-        self.fill(true, |iter| iter.first());
+        self.go(|points, _| {
+            let mut iter = points.iter();
+            iter.first();
+            iter.node()
+        });
         Ok(())
     }
 
     fn last(&mut self) -> Result<()> {
         self.most = CHUNK_MIN;
-        self.fill(false, |iter| iter.last());
+        self.go_back(|iter| iter.last());
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
-        if self.at + 1 < self.chunk.len() {
+        if self.at + 1 < self.nodes.nodes().len() {
             self.at += 1;
         } else {
-            self.go_on(true);
+            self.go(|points, nodes| {
+                let mut iter = points.iter_at(nodes.last().copied());
+                iter.next();
+                iter.node()
+            });
         }
         Ok(())
     }
@@ -409,21 +402,19 @@ impl Source for BufferCursor {
         if self.at > 0 {
             self.at -= 1;
         } else {
-            self.go_on(false);
+            self.most = (2 * self.most).min(CHUNK_MAX);
+            self.go_back(|iter| iter.prev());
         }
         Ok(())
     }
 
     fn rest(&mut self) {
-        self.chunk.clear();
-        self.bytes.clear();
-        self.bytes.shrink_to(RESERVED_MAX);
+        self.go(|_, _| None);
     }
 
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        let Copied { key, value, seq, kind } = self.chunk.get(self.at)?;
-        let (key, value) = (&self.bytes[key.clone()], &self.bytes[value.clone()]);
-        Some(Entry { key, seq: *seq, kind: *kind, value })
+        self.nodes.nodes().get(self.at).map(|node| node.entry())
     }
 }
 

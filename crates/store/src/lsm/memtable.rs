@@ -30,7 +30,8 @@ mod node;
 mod tests;
 pub(in crate::lsm) mod zeros;
 
-use node::{HEIGHT_MAX, NodeRef, Nodes};
+use node::{HEIGHT_MAX, Nodes};
+pub(crate) use node::{Kept, NodeRef};
 
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
@@ -40,6 +41,8 @@ pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 const BUCKET_STEPS_MAX: usize = 16;
 /// Putting nodes in order prefetches the node that is this many places ahead, and its bucket.
 const AHEAD: usize = 6;
+/// A search that is made in two parts goes down to this level first.
+const AIMED: usize = 2;
 /// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
 
@@ -318,7 +321,28 @@ impl Memtable {
 
     /// An iterator that stands nowhere.
     pub(crate) fn iter(&self) -> MemIter<'_> {
-        MemIter { memtable: self, at: None }
+        self.iter_at(None)
+    }
+
+    /// An iterator that stands on a node of this memtable.
+    pub(crate) fn iter_at<'m>(&'m self, at: Option<NodeRef<'m>>) -> MemIter<'m> {
+        MemIter { memtable: self, at }
+    }
+
+    /// A node of the level [`AIMED`] before a place, the head perhaps: from there on a search waits
+    /// for memory at nearly every step.
+    pub(crate) fn aim(&self, key: &[u8], seq: u64) -> NodeRef<'_> {
+        self.node_before(&Target::new(key, seq), AIMED)
+    }
+
+    /// The first node that does not come before a place, from where [`Memtable::aim`] led.
+    pub(crate) fn land<'m>(
+        &'m self,
+        aimed: NodeRef<'m>,
+        key: &[u8],
+        seq: u64,
+    ) -> Option<NodeRef<'m>> {
+        gap_from(aimed, AIMED, &Target::new(key, seq)).1
     }
 
     /// Makes the list at least this high; returns its height. It seldom changes, and all threads
@@ -334,11 +358,7 @@ impl Memtable {
     /// The last node before a place and the first one not before it, in the lowest level.
     #[inline]
     fn gap(&self, target: &Target<'_>) -> Gap<'_> {
-        let mut gap = (self.nodes.head(), None);
-        for level in (0..self.height.load(Ordering::Relaxed) as usize).rev() {
-            gap = walk(gap.0, level, target, gap.1);
-        }
-        gap
+        gap_from(self.nodes.head(), self.height.load(Ordering::Relaxed) as usize, target)
     }
 
     /// A node before a place, the head perhaps: in most cases about 4 to the power of `level` nodes
@@ -374,6 +394,17 @@ fn mark_old(before: NodeRef<'_>, after: Option<NodeRef<'_>>) {
     }
 }
 
+/// The last node before a place and the first one not before it, in the lowest level, from a node
+/// before it that is in the lowest `height` levels.
+#[inline]
+fn gap_from<'m>(from: NodeRef<'m>, height: usize, target: &Target<'_>) -> Gap<'m> {
+    let mut gap = (from, None);
+    for level in (0..height).rev() {
+        gap = walk(gap.0, level, target, gap.1);
+    }
+    gap
+}
+
 /// Goes on in one level from a node before a place: the last node before it, and the next one,
 /// which is not before it. `known` is a node of which that is known already, from the level above.
 #[inline]
@@ -406,6 +437,11 @@ pub(crate) struct MemIter<'m> {
 }
 
 impl<'m> MemIter<'m> {
+    /// The node on which it stands.
+    pub(crate) fn node(&self) -> Option<NodeRef<'m>> {
+        self.at
+    }
+
     /// The entry on which it stands.
     pub(crate) fn entry(&self) -> Option<MemEntry<'m>> {
         self.at.map(|node| (node.key(), node.seq(), node.kind(), node.value()))

@@ -16,6 +16,12 @@ pub(crate) trait Source: Send {
         Ok(())
     }
 
+    /// Looks at what was fetched, and has the processor fetch what is looked at last: between the
+    /// other two.
+    fn approach(&mut self, _key: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
     /// Moves to the first entry that is not before (`key`, `seq`): the newest one of `key` that a
     /// reader at `seq` sees, or one of a later key.
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()>;
@@ -23,6 +29,7 @@ pub(crate) trait Source: Send {
     /// Moves there at once.
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.aim(key)?;
+        self.approach(key)?;
         self.land(key, seq)
     }
 
@@ -272,7 +279,12 @@ impl Source for Merge {
     fn aim(&mut self, key: &[u8]) -> Result<()> {
         self.order.clear();
         self.run = None;
-        self.sources.iter_mut().try_for_each(|source| source.aim(key))
+        // The last ones are the largest, so that they wait longest.
+        self.sources.iter_mut().rev().try_for_each(|source| source.aim(key))
+    }
+
+    fn approach(&mut self, key: &[u8]) -> Result<()> {
+        self.sources.iter_mut().try_for_each(|source| source.approach(key))
     }
 
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {

@@ -65,6 +65,10 @@ impl Source for LevelCursor {
         self.enter(at, |cursor| cursor.aim(key))
     }
 
+    fn approach(&mut self, key: &[u8]) -> Result<()> {
+        self.cursor.as_mut().map_or(Ok(()), |cursor| cursor.approach(key))
+    }
+
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.land(key, seq)?;

@@ -16,9 +16,10 @@
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::entry::{Kind, head};
+use super::super::entry::{Entry, Kind, head};
 use super::arena::{ALIGN, Arena};
 use super::zeros::zeros;
 use crate::prefetch::prefetch_line;
@@ -207,7 +208,7 @@ fn make(
 /// Each one points to a node that `make` wrote: they come from `make` itself, or from a link, and
 /// links hold nothing else. The pointer is good for the whole piece of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct NodeRef<'m> {
+pub(crate) struct NodeRef<'m> {
     at: NonNull<Node>,
     arena: PhantomData<&'m Arena>,
 }
@@ -305,6 +306,12 @@ impl<'m> NodeRef<'m> {
         }
     }
 
+    /// The entry.
+    #[inline]
+    pub(crate) fn entry(self) -> Entry<'m> {
+        Entry { key: self.key(), seq: self.seq(), kind: self.kind(), value: self.value() }
+    }
+
     /// The link to the next node of a level in which this one is.
     #[inline]
     fn link(self, level: usize) -> &'m AtomicPtr<Node> {
@@ -312,5 +319,37 @@ impl<'m> NodeRef<'m> {
         // SAFETY: a node of this many levels has that many links in front of it, initialised and
         // aligned, and they are only used through references to atomics.
         unsafe { self.at.cast::<AtomicPtr<Node>>().sub(level + 1).as_ref() }
+    }
+}
+
+/// Nodes that stay where they are as long as this value does: it keeps what has their list.
+pub(crate) struct Kept<K> {
+    keeper: Arc<K>,
+    /// They live as long as the keeper: outside of this module they are only lent.
+    nodes: Vec<NodeRef<'static>>,
+}
+
+impl<K> Kept<K> {
+    /// None yet.
+    pub(crate) fn new(keeper: Arc<K>) -> Self {
+        Self { keeper, nodes: Vec::new() }
+    }
+
+    pub(crate) fn nodes(&self) -> &[NodeRef<'_>] {
+        &self.nodes
+    }
+
+    /// Keeps the nodes that `find` makes of those that are kept.
+    #[inline]
+    pub(crate) fn change(
+        &mut self,
+        find: impl for<'k> FnOnce(&'k K, Vec<NodeRef<'k>>) -> Vec<NodeRef<'k>>,
+    ) {
+        let found = find(&self.keeper, std::mem::take(&mut self.nodes));
+        // SAFETY: only a lifetime changes. `find` does not know for how long it borrows the keeper,
+        // so that what it returns is good for as long as the keeper is there, which nobody can
+        // change meanwhile. That is as long as `self`, and `nodes` lends them for no longer.
+        self.nodes =
+            unsafe { std::mem::transmute::<Vec<NodeRef<'_>>, Vec<NodeRef<'static>>>(found) };
     }
 }

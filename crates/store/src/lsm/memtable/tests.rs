@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -254,6 +255,30 @@ fn steps_lead_from_some_entry_before_to_each_one() {
         // About half of what is wanted: a step back each would be five.
         assert!(count < 100 || walked > 20 * count as usize);
     }
+}
+
+#[test]
+fn a_search_in_two_parts_leads_where_one_does_and_its_node_stays() {
+    let memtable = Arc::new(Memtable::new(64));
+    let mut kept = Kept::new(Arc::clone(&memtable));
+    for number in 0..if cfg!(miri) { 60 } else { 3000_u32 } {
+        // Every second key is there, each of them twice.
+        let key = (number * 7919 % 1009 * 2).to_be_bytes();
+        put(&memtable, &key, u64::from(number), Kind::Inline, b"value");
+        let sought = (number * 31 % 2020).to_be_bytes();
+        for seq in [0, u64::from(number / 2), u64::MAX] {
+            kept.change(|memtable, _| vec![memtable.aim(&sought, u64::MAX)]);
+            kept.change(|memtable, aimed| {
+                memtable.land(aimed[0], &sought, seq).into_iter().collect()
+            });
+            let mut iter = memtable.iter();
+            iter.seek(&sought, seq);
+            assert!(kept.nodes().first().copied() == iter.node());
+        }
+    }
+    kept.change(|memtable, _| vec![memtable.aim(&[0, 0, 9], 0)]);
+    drop(memtable);
+    assert_eq!(kept.nodes()[0].entry().value, b"value");
 }
 
 #[test]

@@ -234,6 +234,15 @@ impl Block {
         prefetch_range(std::ptr::from_ref(self).cast(), 0..size_of::<Self>());
     }
 
+    /// Has the processor fetch what a search for a key looks at last, if the block was searched
+    /// before.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, key: &[u8]) {
+        if let Some(marks) = self.marks.get() {
+            marks.prefetch(self, key);
+        }
+    }
+
     /// Where its bytes begin in memory: for prefetching.
     pub(crate) fn address(&self) -> *const u8 {
         self.bytes.as_ptr()

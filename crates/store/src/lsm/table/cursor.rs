@@ -237,6 +237,14 @@ impl Source for TableCursor {
         Ok(())
     }
 
+    fn approach(&mut self, key: &[u8]) -> Result<()> {
+        self.load()?;
+        if let Some((_, block)) = &self.block {
+            block.prefetch_entry(key);
+        }
+        Ok(())
+    }
+
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         // The versions of a key may go on in the next block.
         while self.load()? {

@@ -6,12 +6,15 @@ use std::ops::Range;
 
 use super::{Block, From, Header, Place};
 use crate::lsm::entry::{after, around, common, head};
+use crate::prefetch::prefetch_range;
 
 /// The most bytes at the beginning of all keys that are copied.
 const COPY: usize = 24;
 /// There are this many marks at most: one for each entry of a block where that is enough, else for
 /// every second one, and so on.
 const MANY: usize = 48;
+/// The most bytes of entries that are fetched at a time.
+const FETCHED: usize = 256;
 /// How many bytes of a key count, after those that all keys begin with.
 const BYTES: usize = size_of::<i32>();
 
@@ -211,26 +214,52 @@ impl Marks {
         self.len == 0
     }
 
+    /// The head of a key that begins as all of them do, and how many marks come before it.
+    #[inline]
+    fn before(&self, block: &Block, key: &[u8]) -> Option<(i32, usize)> {
+        let head = number((head(self.common.after_in(block, key)?) >> 32) as u32);
+        // All are compared, several at a time: that takes less time than to wait for each.
+        let before: u32 = self.heads.iter().map(|&other| u32::from(other < head)).sum();
+        Some((head, before as usize))
+    }
+
+    /// Has the processor fetch the entries among which a key is sought.
+    #[inline]
+    pub(super) fn prefetch(&self, block: &Block, key: &[u8]) {
+        if let Some((_, before)) = self.before(block, key) {
+            self.prefetch_at(block, before.saturating_sub(usize::from(self.every > 1)));
+        }
+    }
+
+    /// Has the processor fetch what begins at a mark.
+    #[inline]
+    fn prefetch_at(&self, block: &Block, mark: usize) {
+        let Some(&start) = self.starts.get(mark) else { return };
+        let next = self.starts.get(mark + 1).filter(|_| mark + 1 < self.len.into());
+        let len = next.map_or(FETCHED, |&next| usize::from(next.saturating_sub(start)));
+        let len = len.clamp(1, FETCHED);
+        prefetch_range(block.address().wrapping_add(start.into()), 0..len);
+    }
+
     /// Where the search for a key begins: all entries before that come before it. `None` if the
     /// entry there makes no sense.
     #[inline]
     pub(super) fn begin(&self, block: &Block, key: &[u8]) -> Option<From> {
-        let Some(rest) = self.common.after_in(block, key) else {
+        let Some((head, before)) = self.before(block, key) else {
             let is_after = key > self.common.of(block);
             return Some(From::entry(if is_after { block.end } else { 0 }));
         };
-        let head = number((head(rest) >> 32) as u32);
-        // All are compared, several at a time: that takes less time than to wait for each.
-        let before: u32 = self.heads.iter().map(|&other| u32::from(other < head)).sum();
-        let Some(last) = (before as usize).checked_sub(1) else { return Some(From::entry(0)) };
+        let Some(last) = before.checked_sub(1) else { return Some(From::entry(0)) };
         let same = (*self.heads.get(last)? ^ head).leading_zeros() as usize / 8;
         let known = self.common.len() + same;
         if self.every == 1 {
             // It is the one after that. Lengths were compared when the marks were made.
-            let next = self.starts.get(last + 1).filter(|_| before < u32::from(self.len));
+            let next = self.starts.get(last + 1).filter(|_| before < self.len.into());
             let at = next.map_or(block.end, |&start| start.into());
             return Some(From { at, len: usize::MAX, known });
         }
+        // Those behind it are looked at next.
+        self.prefetch_at(block, last);
         let header = block.header((*self.starts.get(last)?).into())?;
         let len = header.shared.checked_add(header.rest.len())?;
         Some(From { at: header.value.end, len, known: known.min(len) })
