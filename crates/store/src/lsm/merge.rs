@@ -23,7 +23,7 @@ pub(crate) trait Source: Send {
     }
 
     /// Moves to the first entry that is not before (`key`, `seq`): the newest one of `key` that a
-    /// reader at `seq` sees, or one of a later key.
+    /// reader at `seq` sees, or one of a later key. It was aimed at `key` directly before.
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()>;
 
     /// Moves there at once.
