@@ -39,8 +39,8 @@ pub(crate) enum Snapshot {
 
 /// A place among the entries of a snapshot.
 pub(crate) enum Place {
-    Tree(Box<tree::Place>),
-    Lsm(Box<lsm::Place>),
+    Tree(tree::Place),
+    Lsm(lsm::Place),
 }
 
 /// A string as C takes it; null where there is none.
@@ -115,13 +115,8 @@ impl Engine {
     /// A place in a snapshot, or in the database as it is now; it stands nowhere yet.
     pub(crate) fn place(&self, at: Option<&Snapshot>) -> Result<Place> {
         Ok(match (self, at) {
-            (_, Some(Snapshot::Tree(view))) => {
-                Place::Tree(Box::new(tree::Place::new(Arc::clone(view))?))
-            }
-            (Self::Tree(tree), _) => {
-                Place::Tree(Box::new(tree::Place::new(Arc::new(tree.view()?))?))
-            }
-            (Self::Lsm(lsm), at) => Place::Lsm(Box::new(lsm.place(at.and_then(Snapshot::lsm))?)),
+            (Self::Tree(tree), at) => Place::Tree(tree.place(at.and_then(Snapshot::tree))?),
+            (Self::Lsm(lsm), at) => Place::Lsm(lsm.place(at.and_then(Snapshot::lsm))?),
         })
     }
 
@@ -202,6 +197,13 @@ pub(crate) fn salvage(
 }
 
 impl Snapshot {
+    fn tree(&self) -> Option<&Arc<tree::View>> {
+        match self {
+            Self::Tree(view) => Some(view),
+            Self::Lsm(_) => None,
+        }
+    }
+
     fn lsm(&self) -> Option<&hedgerow::lsm::Snapshot> {
         match self {
             Self::Lsm(snapshot) => Some(snapshot),

@@ -110,6 +110,59 @@ fn random_batches_are_what_a_map_makes_of_them() {
     }
 }
 
+/// A place that is made after another one was given back, which may be made of that, sees what was
+/// written meanwhile, and stands nowhere; others go on to see what they saw.
+#[test]
+fn places_see_the_state_of_the_moment_in_which_they_are_made() {
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let home = tempfile::tempdir().unwrap();
+        let db = Db::open(name(&home.path().join("db")), &options(kind)).unwrap();
+        let seek = |place: &mut Place, key: &[u8]| {
+            let here = place.go(Move::Seek(key)).unwrap().map(|here| copy(here.key));
+            here.map(|key| (key, copy(place.value().unwrap())))
+        };
+        let mut held = Vec::new();
+        for round in 0..40_u8 {
+            let value = vec![round; 9000 * usize::from(round % 3)];
+            db.write_batch(&put(&[b'k', round % 5], &value), false).unwrap();
+            for _ in 0..2 {
+                let mut place = db.place(None).unwrap();
+                let expected = (vec![b'k', round % 5], value.clone());
+                assert_eq!(seek(&mut place, &expected.0), Some(expected.clone()), "{kind:?}");
+                held.push((place, expected));
+            }
+            // A snapshot is let go before the place in it.
+            let snapshot = db.snapshot().unwrap();
+            let mut place = db.place(Some(&snapshot)).unwrap();
+            drop(snapshot);
+            assert_eq!(seek(&mut place, &[b'k', round % 5]).unwrap().1, value);
+            for (place, expected) in &mut held {
+                assert_eq!(seek(place, &expected.0).as_ref(), Some(&*expected), "{kind:?}");
+            }
+            if held.len() > 12 {
+                held.drain(..11);
+            }
+        }
+    }
+}
+
+/// Places that were given back keep no old pages: what they saw has room for other values.
+#[test]
+fn a_place_that_was_given_back_holds_no_state() {
+    const LEN: usize = 1 << 20;
+    let home = tempfile::tempdir().unwrap();
+    let db = Db::open(name(&home.path().join("db")), &options(Kind::Tree)).unwrap();
+    let write = |key: u8, byte: u8| db.write_batch(&put(&[key], &vec![byte; LEN]), true).unwrap();
+    let file = home.path().join("db").join(folder::TREE[0]);
+    let size = || fs::metadata(&file).unwrap().len() as usize;
+    let seen: Vec<_> = (0..8).map(|round| (write(0, round), db.place(None).unwrap())).collect();
+    let grown = size();
+    assert!(grown > 8 * LEN, "{grown}");
+    drop(seen);
+    (1..6).for_each(|key| write(key, 0));
+    assert!(size() < grown + 2 * LEN, "{grown} bytes became {}", size());
+}
+
 #[test]
 fn refusals_are_worded_as_leveldb_words_them() {
     let home = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::fs;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow::Durability;
 use hedgerow::tree::{
@@ -27,6 +27,8 @@ const NAME_BYTES_MAX: usize = 64;
 const LOST: &[u8] = b"lost page ";
 /// A place has room for a key of this many bytes from the beginning: most need no more.
 const KEY_ROOM: usize = 64;
+/// This many places are kept for others at most.
+const SPARE_MAX: usize = 8;
 /// A batch of at least this many operations is applied in the order of its keys.
 const SORT_FROM: usize = 16;
 
@@ -34,6 +36,7 @@ const SORT_FROM: usize = 16;
 pub(crate) struct Tree {
     // Before the store, which its thread uses.
     flusher: Option<Flusher>,
+    spare: Arc<Spare>,
     store: Store,
     table: TableOptions,
     is_custom: bool,
@@ -112,16 +115,39 @@ impl Tree {
         let (table, is_custom) = table_options(options);
         let flushed = store.clone();
         let flusher = (!options.in_memory).then(|| Flusher::new(DELAY, move || flushed.sync()));
-        Self { flusher, store, table, is_custom, is_compacted: AtomicBool::new(false) }
+        let (spare, is_compacted) = (Arc::default(), AtomicBool::new(false));
+        Self { flusher, spare, store, table, is_custom, is_compacted }
     }
 
     pub(crate) fn view(&self) -> Result<View> {
         let txn = self.store.begin_read()?;
-        let table = match self.is_custom {
-            false => txn.table(NAME)?,
-            true => txn.table_with(NAME, &self.table)?,
+        Ok(View { table: self.table_in(&txn)?, txn })
+    }
+
+    fn table_in(&self, txn: &ReadTxn) -> hedgerow::Result<Table> {
+        match self.is_custom {
+            false => txn.table(NAME),
+            true => txn.table_with(NAME, &self.table),
+        }
+    }
+
+    /// A place in a view, or in the database as it is now.
+    pub(crate) fn place(&self, view: Option<&Arc<View>>) -> Result<Place> {
+        let at = match view {
+            Some(view) => Box::new(At::new(Arc::clone(view))?),
+            None => self.newest()?,
         };
-        Ok(View { txn, table })
+        Ok(Place { at: Some(at), value: Str::NONE, spare: Arc::clone(&self.spare) })
+    }
+
+    /// A place in the database as it is now.
+    fn newest(&self) -> Result<Box<At>> {
+        if let Some(mut at) = self.spare.take()
+            && at.renew(self)?
+        {
+            return Ok(at);
+        }
+        Ok(Box::new(At::new(Arc::new(self.view()?))?))
     }
 
     pub(crate) fn write(&self, ops: &[Op<'_>], sync: bool) -> Result<()> {
@@ -253,37 +279,101 @@ impl View {
 }
 
 /// A cursor with the view that it is in.
-pub(crate) struct Place {
+struct At {
     cursor: Cursor,
     view: Arc<View>,
-    /// The value of the entry here.
-    value: Str,
     /// Room for a key and a value that are not stored in one piece.
     joined: [Vec<u8>; 2],
 }
 
-/// Where some bytes stand in one piece: in a page of the view, or as a copy in `joined`.
-#[inline(always)]
-fn in_one_piece(bytes: &Bytes<'_>, joined: &mut Vec<u8>) -> Str {
-    match bytes.as_slice() {
-        Some(bytes) => Str::of(bytes),
-        None => {
-            bytes.copy_to(joined);
-            Str::of(joined)
+/// A place that an iterator has; then it is left for another one.
+pub(crate) struct Place {
+    /// There until it is dropped.
+    at: Option<Box<At>>,
+    /// The value of the entry here.
+    value: Str,
+    spare: Arc<Spare>,
+}
+
+/// Places that nobody has, with a view of nothing: to begin with one of them takes less than to
+/// make one.
+#[derive(Default)]
+#[expect(clippy::vec_box, reason = "one is moved for each iterator, and is large")]
+struct Spare(Mutex<Vec<Box<At>>>);
+
+impl Spare {
+    fn take(&self) -> Option<Box<At>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn leave(&self, mut at: Box<At>) {
+        if at.rest() {
+            let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() < SPARE_MAX {
+                spare.push(at);
+            }
         }
     }
 }
 
-impl Place {
-    pub(crate) fn new(view: Arc<View>) -> Result<Self> {
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(at) = self.at.take() {
+            self.spare.leave(at);
+        }
+    }
+}
+
+/// Where some bytes stand in one piece: in a page of the view, or as a copy at the beginning of
+/// `joined`.
+#[inline(always)]
+fn in_one_piece(bytes: &Bytes<'_>, joined: &mut Vec<u8>) -> Str {
+    if let Some(bytes) = bytes.as_slice() {
+        return Str::of(bytes);
+    }
+    let (first, second) = bytes.parts();
+    let len = first.len() + second.len();
+    if joined.len() < len {
+        joined.resize(len, 0);
+    }
+    let (begin, end) = joined[..len].split_at_mut(first.len());
+    begin.copy_from_slice(first);
+    end.copy_from_slice(second);
+    Str::of(&joined[..len])
+}
+
+impl At {
+    fn new(view: Arc<View>) -> Result<Self> {
         let cursor = view.txn.cursor(view.table)?;
-        let joined = [Vec::with_capacity(KEY_ROOM), Vec::new()];
-        Ok(Self { cursor, view, value: Str::NONE, joined })
+        let joined = [vec![0; KEY_ROOM], Vec::new()];
+        Ok(Self { cursor, view, joined })
     }
 
+    /// Lets the view go, where nobody else has it; whether it did.
+    fn rest(&mut self) -> bool {
+        let view = Arc::get_mut(&mut self.view);
+        let is_own = view.map(|view| view.txn.reset()).is_some();
+        for bytes in &mut self.joined {
+            bytes.truncate(KEY_ROOM);
+            bytes.shrink_to_fit();
+        }
+        is_own
+    }
+
+    /// After a rest sees the database as it is now; whether it does.
+    fn renew(&mut self, tree: &Tree) -> Result<bool> {
+        let Some(view) = Arc::get_mut(&mut self.view) else { return Ok(false) };
+        if !view.txn.refresh()? {
+            view.table = tree.table_in(&view.txn)?;
+            self.cursor = view.txn.cursor(view.table)?;
+        }
+        Ok(true)
+    }
+
+    /// Moves to an entry, whose value is `value` then.
     #[inline(always)]
-    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
-        let Self { cursor, view, value, joined: [joined_key, joined_value] } = self;
+    fn go(&mut self, to: Move<'_>, value: &mut Str) -> Result<Option<Here>> {
+        let Self { cursor, view, joined: [joined_key, joined_value] } = self;
         let txn = &view.txn;
         let found = match to {
             Move::Next => cursor.next(txn)?,
@@ -296,6 +386,16 @@ impl Place {
             *value = in_one_piece(&found.value, joined_value);
             Here { key: in_one_piece(&found.key, joined_key), value: Some(*value) }
         }))
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
+        match &mut self.at {
+            Some(at) => at.go(to, &mut self.value),
+            None => Ok(None),
+        }
     }
 
     #[inline]
