@@ -45,28 +45,58 @@ pub(crate) fn parse_seconds(written: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "a number of seconds, such as 5 or 0.5".to_owned())
 }
 
-/// Begins a write transaction.
-pub(crate) fn begin_write(store: &Store) -> Result<WriteTxn, Failure> {
-    let begun = Instant::now();
-    let left = || TIMEOUT.get().map(|timeout| timeout.saturating_sub(begun.elapsed()));
-    let mut is_told = false;
+/// In how many rounds a run of the command waits for its turn to write; for ever if nothing was said.
+fn rounds() -> Option<u32> {
+    TIMEOUT.get().map(|timeout| timeout.div_duration_f64(SILENCE).ceil().max(1.0) as u32)
+}
+
+/// How long such a round takes.
+pub(crate) fn round() -> Duration {
+    match (TIMEOUT.get(), rounds()) {
+        (Some(timeout), Some(rounds)) => *timeout / rounds,
+        _ => SILENCE,
+    }
+}
+
+/// Makes a call that waits for its turn to write for a round, until it had it: it answers `None` if
+/// it had not. `writer` is whom it waits for.
+fn until<T>(
+    writer: impl Fn() -> Option<u32>,
+    mut call: impl FnMut() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let mut waited = 0_u32;
     loop {
-        let round = left().map_or(SILENCE, |left| left.min(SILENCE));
-        if let Some(txn) = store.begin_write_within(round)? {
-            return Ok(txn);
+        if let Some(answer) = call()? {
+            return Ok(answer);
         }
-        let writer = store.writer();
-        if left() == Some(Duration::ZERO) {
-            let waited = begun.elapsed().as_secs_f64();
+        waited = waited.saturating_add(1);
+        let writer = name(writer());
+        if rounds().is_some_and(|rounds| waited >= rounds) {
+            let waited = (waited * round()).as_secs_f64();
             return Err(Failure::other(format!(
-                "{} writes to the store; gave up after {waited:.1} s (--timeout)",
-                name(writer)
+                "{writer} writes to the store; gave up after {waited:.1} s (--timeout)"
             )));
         }
-        if !std::mem::replace(&mut is_told, true) {
-            tell!("waiting for {}, which writes to the store", name(writer));
+        if waited == 1 {
+            tell!("waiting for {writer}, which writes to the store");
         }
     }
+}
+
+/// Begins a write transaction.
+pub(crate) fn begin_write(store: &Store) -> Result<WriteTxn, Failure> {
+    until(|| store.writer(), || Ok(store.begin_write_within(round())?))
+}
+
+/// Makes a call that may write, and waits for its turn for a [`round`], until it had it.
+pub(crate) fn writing<T>(
+    writer: impl Fn() -> Option<u32>,
+    mut call: impl FnMut() -> StoreResult<T>,
+) -> Result<T, Failure> {
+    until(writer, || match call() {
+        Err(Error::Locked { .. }) => Ok(None),
+        answer => Ok(Some(answer?)),
+    })
 }
 
 /// Opens a log-structured store, which one process has open at a time, or several that read: with

@@ -9,7 +9,7 @@ use hedgerow::stream::{Followed, Replica, Standby};
 use hedgerow::tree::{CopyOptions, Paths, Store};
 use serde_json::json;
 
-use super::follow::{Waits, wait_for_turn};
+use super::follow::Waits;
 use crate::exit::{Exit, Failure};
 use crate::leveldb::face;
 use crate::open::{Engine, Name, StoreArg, parse_name};
@@ -52,8 +52,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if let Some(name) = &args.follow {
         let store = args.store.write()?;
-        let turn = || wait_for_turn(&store, &name.0, None);
-        return keep_up(&store, &args, name, &Waits { idle: args.idle, turn: &turn }, json);
+        let waits = Waits { idle: args.idle, writer: &|| store.writer() };
+        return keep_up(&store, &args, name, &waits, json);
     }
     let store = args.store.read()?;
     let copied = match args.to == Path::new("-") {
@@ -110,27 +110,23 @@ fn follow<T: Replica + Clone, S: Followed>(
     waits: &Waits<'_>,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let mut standby = Standby::new(store, name, target)?;
-    let (mut out, mut is_given) = (Output::stdout(), false);
+    let mut standby = Standby::new(store, name, target)?.write_timeout(wait::round());
+    let mut out = Output::stdout();
     loop {
-        match (waits.turn)().and_then(|()| Ok(standby.step(waits.idle)?)) {
+        match wait::writing(waits.writer, || standby.step(waits.idle)) {
             Ok(Some(commit)) if json => writeln!(out, "{}", json!({ "commit": commit }))?,
             Ok(Some(commit)) => writeln!(out, "{commit}")?,
             Ok(None) => break,
             Err(Failure::Interrupted(_)) => break,
             Err(failure) => return Err(failure),
         }
-        is_given = true;
         out.flush()?;
         if signals::is_raised() {
             break;
         }
     }
     signals::calm();
-    if is_given {
-        (waits.turn)()?;
-    }
-    standby.done()?;
+    wait::writing(waits.writer, || standby.done())?;
     out.finish()?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hedgerow::stream::{AsChange as _, Follow, Followed, Mark, Step};
-use hedgerow::tree::{Diff, Snapshot, Store};
+use hedgerow::tree::{Snapshot, Store};
 use serde_json::json;
 
 use super::diff::Shown;
@@ -64,44 +64,21 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         return forget(&store, &args, json);
     }
     let follow = begin(&store, &args)?;
-    let turn = || match &args.name {
-        Some(Name(name)) => wait_for_turn(&store, name, args.table.as_ref()),
-        None => Ok(()),
-    };
-    print_all(follow, &args, &Waits { idle: args.idle, turn: &turn }, json)
+    let waits = Waits { idle: args.idle, writer: &|| store.writer() };
+    print_all(follow, &args, &waits, json)
 }
 
 /// What a follower waits for.
 pub(super) struct Waits<'a> {
     /// For the next commit, this long.
     pub(super) idle: Option<Duration>,
-    /// For other writers, before each step.
-    pub(super) turn: &'a dyn Fn() -> Result<(), Failure>,
+    /// For this process, which writes to the store.
+    pub(super) writer: &'a dyn Fn() -> Option<u32>,
 }
 
 impl Waits<'_> {
     /// Nothing: nobody else has the store.
-    pub(super) const FOR_NOTHING: Self = Self { idle: Some(Duration::ZERO), turn: &|| Ok(()) };
-}
-
-/// Waits for other writers, as other commands do, if a follower of this name, of all tables or of
-/// one, has to write before it goes on: by itself it would wait silently, and for ever.
-pub(super) fn wait_for_turn(
-    store: &Store,
-    name: &[u8],
-    table: Option<&Name>,
-) -> Result<(), Failure> {
-    let is_due = match store.read_pin(name)? {
-        Some(base) => {
-            let changes = Diff::tables(&base, &store.begin_read()?)?;
-            changes.iter().any(|change| table.is_none_or(|table| change.name() == table.0))
-        }
-        None => true,
-    };
-    if is_due {
-        drop(wait::begin_write(store)?);
-    }
-    Ok(())
+    pub(super) const FOR_NOTHING: Self = Self { idle: Some(Duration::ZERO), writer: &|| None };
 }
 
 /// Prints all steps, until Ctrl-C.
@@ -114,7 +91,7 @@ pub(super) fn print_all<S: Followed>(
     let mut out = Output::stdout();
     let (mut printer, mut is_given) = (Shown::new(args.formats), false);
     loop {
-        match (waits.turn)().and_then(|()| Ok(follow.step(waits.idle)?)) {
+        match wait::writing(waits.writer, || follow.step(waits.idle)) {
             Ok(Some(step)) => {
                 is_given = true;
                 print(&mut out, &mut printer, &step, json)?;
@@ -129,8 +106,7 @@ pub(super) fn print_all<S: Followed>(
     }
     if is_given {
         // What was printed is not printed again.
-        (waits.turn)()?;
-        follow.done()?;
+        wait::writing(waits.writer, || follow.done())?;
     }
     out.finish()?;
     Ok(Exit::Done)
@@ -162,7 +138,7 @@ pub(super) fn begin_whole<S: Followed>(store: &S, args: &Args) -> Result<Follow<
         (None, _) if args.from_now => Follow::from_now(store)?,
         (None, _) => Follow::from_start(store),
     };
-    Ok(follow.durable())
+    Ok(follow.durable().write_timeout(wait::round()))
 }
 
 /// Prints a step so that a reader sees all of it now.
