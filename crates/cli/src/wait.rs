@@ -45,7 +45,8 @@ pub(crate) fn parse_seconds(written: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "a number of seconds, such as 5 or 0.5".to_owned())
 }
 
-/// In how many rounds a run of the command waits for its turn to write; for ever if nothing was said.
+/// In how many rounds this run of the command waits for its turn to write; for ever if nothing was
+/// said.
 fn rounds() -> Option<u32> {
     TIMEOUT.get().map(|timeout| timeout.div_duration_f64(SILENCE).ceil().max(1.0) as u32)
 }

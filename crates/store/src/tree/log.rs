@@ -59,12 +59,12 @@ pub(crate) use ring::{RECORD_ALIGN, Ring};
 
 /// No ring is made before this many commits of this process would have gained by it, nor for a
 /// store that is shorter than the shortest ring.
-const GAINED_MIN: i32 = 32;
-/// After the disk had no room for a ring, it is tried again when this many more would have gained.
-const REFUSED: i32 = 1024;
+const GAINED_MIN: u32 = 32;
+/// After there was no room for a ring, it is tried again when this many more would have gained.
+const REFUSED: u32 = 1024;
 /// No short ring is used before this many commits of this process would have gained by it: a close
 /// flushes what is in the log, which is more than a few commits gain.
-const USED_MIN: i32 = 4;
+const USED_MIN: u32 = 4;
 /// A commit of more pages, or of more bytes in long values, flushes its pages.
 const PAGES_MAX: usize = 4096;
 const EXTENT_BYTES_MAX: usize = 64 << 10;
@@ -104,8 +104,25 @@ pub(crate) struct LogHints {
     bytes: Vec<u8>,
     /// The shared word of the durable commit, and the place in its meta record.
     durable: Option<(u64, Option<LogPlace>)>,
-    /// How many commits would have gained by a log; negative after the disk had no room for one.
-    gained: i32,
+    /// How many commits would have gained by a log.
+    gained: u32,
+    /// As many have to gain after there was no room for one.
+    put_off: u32,
+}
+
+impl LogHints {
+    /// Whether at least so many commits would have gained by a log, and it is not put off.
+    fn gains(&self, least: u32) -> bool {
+        self.gained >= least.max(self.put_off)
+    }
+
+    /// Notes that a ring was made, or that there was no room for it.
+    fn note_ring(&mut self, is_made: bool) {
+        (self.gained, self.put_off) = match is_made {
+            true => (0, 0),
+            false => (self.gained, self.gained.saturating_add(REFUSED)),
+        };
+    }
 }
 
 /// How a commit gets to stable storage.
@@ -403,7 +420,7 @@ pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) 
     let run = match wanted_pages(store, state, old).filter(|_| !compacts) {
         Some(pages) => {
             let run = make_ring(&mut state.pages, pages)?;
-            locked(&store.hints.log).gained = if run.is_some() { 0 } else { -REFUSED };
+            locked(&store.hints.log).note_ring(run.is_some());
             run
         }
         None => None,
@@ -421,13 +438,13 @@ pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) 
 /// How many pages a ring should have, if it is time for a new one, and not in a large commit.
 fn wanted_pages(store: &Inner, state: &WriteState, old: Option<LogPlace>) -> Option<u32> {
     let page_size = state.pages.page_size() as u64;
-    let gained = locked(&store.hints.log).gained;
     let least = if store.options.log_size.is_some() { 1 } else { GAINED_MIN };
+    let gains = locked(&store.hints.log).gains(least);
     let bytes = u64::from(state.pages.base.end) * page_size;
     let wanted = wanted_bytes(store.options.log_size, bytes, state.pages.space.max_size);
     let has = old.map_or(0, |place| place.ring_bytes(page_size));
     let is_small = is_small(state.pages.changed_pages(), state.pages.extents.bytes());
-    let is_due = is_small && gained >= least && wanted > 0 && 2 * has <= wanted;
+    let is_due = is_small && gains && wanted > 0 && 2 * has <= wanted;
     is_due.then_some((wanted / page_size) as u32)
 }
 

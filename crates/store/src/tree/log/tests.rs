@@ -29,6 +29,20 @@ fn a_record_stands_in_one_piece_before_what_must_stay() {
 }
 
 #[test]
+fn a_ring_for_which_there_is_no_room_is_put_off_and_the_old_one_used() {
+    let mut hints = LogHints { gained: GAINED_MIN, ..LogHints::default() };
+    assert!(hints.gains(GAINED_MIN));
+    hints.note_ring(false);
+    assert!(!hints.gains(GAINED_MIN) && hints.gained >= USED_MIN);
+    hints.gained += REFUSED;
+    assert!(hints.gains(GAINED_MIN));
+    hints.note_ring(true);
+    assert!(!hints.gains(1));
+    hints.gained = GAINED_MIN;
+    assert!(hints.gains(GAINED_MIN));
+}
+
+#[test]
 fn a_ring_is_as_long_as_the_store_and_its_limit_allow() {
     const KIB: u64 = 1 << 10;
     let wanted = |store: u64, most: Option<u64>| {
