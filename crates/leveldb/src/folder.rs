@@ -201,6 +201,15 @@ pub(crate) fn engine_of(folder: &Path) -> Result<Option<Kind>> {
     })
 }
 
+/// Whether the making of a database was cut off before there was anything in it that a repair
+/// could read.
+pub(crate) fn is_unmade(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).exists();
+    let files = names(&folder.join(LSM)).unwrap_or_default();
+    let has_data = has(TREE[0]) || files.iter().any(|name| name != LOCK);
+    has(CURRENT_NEW) && !has(CURRENT) && !has_data
+}
+
 /// Removes a file that may not be there.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     without_missing(fs::remove_file(path))

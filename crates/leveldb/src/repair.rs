@@ -30,6 +30,10 @@ pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
     let _ = folder::create_folder(&folder);
     let _lock = FileLock::take(&folder.join(LOCK))?;
     settle(&folder)?;
+    if folder::is_unmade(&folder) {
+        // This removes what was begun, as an opening does.
+        folder::content(&folder)?;
+    }
     let Some(kind) = folder::engine_of(&folder)? else {
         return create(&folder, options).map(drop);
     };

@@ -70,6 +70,27 @@ fn what_is_not_there_is_made_and_a_lost_current_made_anew() {
     }
 }
 
+/// A process can be killed before there is a first file of the engine. Whatever engine is asked for
+/// then, nothing of the other one is left.
+#[test]
+fn what_was_hardly_begun_is_made() {
+    for (kind, has_lock) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("db");
+        fs::create_dir_all(path.join(LSM)).unwrap();
+        if has_lock {
+            fs::write(path.join(LSM).join(LOCK), "").unwrap();
+        }
+        let empty = repair(name(&path), &options(kind)).unwrap_err();
+        assert!(empty.message.contains("no table and no log"), "what was lost is told of");
+        current(Kind::Lsm, &Comparator::default()).announce(&path).unwrap();
+        repair(name(&path), &options(kind)).unwrap();
+        assert_eq!(path.join(LSM).exists(), kind == Kind::Lsm);
+        assert_eq!(Db::open(name(&path), &Options::default()).unwrap().kind(), kind);
+        assert_eq!(count(&path).unwrap(), 0);
+    }
+}
+
 /// Every state in which a kill can leave the files, with and without `CURRENT`.
 #[test]
 fn a_repair_that_is_cut_off_loses_nothing() {
