@@ -304,8 +304,8 @@ mod tests {
             *bytes.last_mut().unwrap() ^= 1;
             assert!(Format::F64.encode(&bytes).unwrap_err().contains("NaN"));
         }
-        assert_eq!(Format::Native32.decode(b"7").unwrap(), 7_u32.to_ne_bytes());
-        assert_eq!(Format::Native64.encode(&7_u64.to_ne_bytes()).unwrap(), "7");
+        assert_eq!(Format::Native32.decode(b"7").unwrap(), 7_u32.to_le_bytes());
+        assert_eq!(Format::Native64.encode(&7_u64.to_le_bytes()).unwrap(), "7");
         assert!(Format::U32.decode(b"4294967296").is_err());
     }
 

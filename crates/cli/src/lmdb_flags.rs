@@ -24,7 +24,7 @@ pub(crate) const LEADING: &str = "mdb_integer_leads";
 /// The order of that name: LMDB looks at the integer of 4 bytes with which each value begins, and
 /// tells values apart by it alone.
 pub(crate) fn leading() -> Order {
-    let integer = |value: &[u8]| value.first_chunk().copied().map(u32::from_ne_bytes);
+    let integer = |value: &[u8]| value.first_chunk().copied().map(u32::from_le_bytes);
     Order::custom(LEADING, move |a: &[u8], b: &[u8]| integer(a).cmp(&integer(b)))
 }
 

@@ -17,6 +17,11 @@
 //!
 //! What differs from LMDB, and why, stands in docs/lmdb-compat.md.
 
+// Programs hand over integer keys in the byte order of the machine, and the format's are ordered as
+// little-endian ones.
+#[cfg(target_endian = "big")]
+compile_error!("the C interface of LMDB orders integer keys for little-endian machines only");
+
 mod abi;
 mod arena;
 mod code;

@@ -340,7 +340,7 @@ impl Transaction {
     /// values, in order.
     ///
     /// ``order`` is the order of the keys and ``value_order`` that of the values of a key:
-    /// ``"reverse"`` compares bytes from their ends, ``"integer"`` as native unsigned integers, and
+    /// ``"reverse"`` compares bytes from their ends, ``"integer"`` as little-endian integers, and
     /// ``(name, function)`` orders as ``sorted(..., key=function)`` does. Only the name is stored:
     /// the same function has to be given each time, and it must not use the store. If it raises,
     /// the call that asked for it raises that, and a write transaction is undone and closed.

@@ -70,9 +70,9 @@ impl OrderKind {
 /// A native integer of 4 or 8 bytes; anything else never reaches a table of integers.
 fn native(bytes: &[u8]) -> u64 {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
-        u64::from(u32::from_ne_bytes(four))
+        u64::from(u32::from_le_bytes(four))
     } else {
-        <[u8; 8]>::try_from(bytes).map_or(0, u64::from_ne_bytes)
+        <[u8; 8]>::try_from(bytes).map_or(0, u64::from_le_bytes)
     }
 }
 
@@ -200,7 +200,7 @@ fn integer(rng: &mut Rng, size: u32) -> Vec<u8> {
         2 => u64::MAX - rng.below(500),
         _ => rng.next_u64(),
     };
-    if size == 4 { (number as u32).to_ne_bytes().to_vec() } else { number.to_ne_bytes().to_vec() }
+    if size == 4 { (number as u32).to_le_bytes().to_vec() } else { number.to_le_bytes().to_vec() }
 }
 
 /// Distinct strings, sorted.

@@ -57,6 +57,11 @@
 //! - A backup while the store is in use: [`tree::Store::copy_to`], [`lsm::Db::backup`].
 //! - Watching a store at work: the features `tracing` and `metrics`, see [`observe`].
 
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+compile_error!(
+    "hedgerow needs Linux, Android or macOS: files are locked by open file descriptions there"
+);
+
 pub mod error;
 pub mod key;
 pub mod lsm;

@@ -40,8 +40,8 @@ impl Number {
             Self::I32 => decoded::<i32>(bytes),
             Self::I64 => decoded::<i64>(bytes),
             Self::F64 => f64::decode(bytes).ok().map(float).transpose()?,
-            Self::Native32 => bytes.try_into().ok().map(|b| u32::from_ne_bytes(b).to_string()),
-            Self::Native64 => bytes.try_into().ok().map(|b| u64::from_ne_bytes(b).to_string()),
+            Self::Native32 => bytes.try_into().ok().map(|b| u32::from_le_bytes(b).to_string()),
+            Self::Native64 => bytes.try_into().ok().map(|b| u64::from_le_bytes(b).to_string()),
         };
         shown.ok_or_else(|| format!("{} bytes that are no {}", bytes.len(), self.name()))
     }
@@ -55,8 +55,8 @@ impl Number {
             Self::I32 => number(text).map(|n: i32| <i32 as KeyCode>::encode(n, out)),
             Self::I64 => number(text).map(|n: i64| <i64 as KeyCode>::encode(n, out)),
             Self::F64 => number(text).map(|n: f64| <f64 as KeyCode>::encode(n, out)),
-            Self::Native32 => number(text).map(|n: u32| out.extend_from_slice(&n.to_ne_bytes())),
-            Self::Native64 => number(text).map(|n: u64| out.extend_from_slice(&n.to_ne_bytes())),
+            Self::Native32 => number(text).map(|n: u32| out.extend_from_slice(&n.to_le_bytes())),
+            Self::Native64 => number(text).map(|n: u64| out.extend_from_slice(&n.to_le_bytes())),
         };
         let wrong = || format!("\"{}\" is no {}", written.escape_ascii(), self.name());
         is_read.ok_or_else(wrong)

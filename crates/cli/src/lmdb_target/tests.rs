@@ -112,11 +112,11 @@ fn single_bytes_as_values() {
 #[test]
 fn integers_and_reversed_strings_come_in_their_orders() {
     let integers: Entries =
-        (0..3000_u32).map(|n| (n.to_ne_bytes().to_vec(), b"value".to_vec())).collect();
+        (0..3000_u32).map(|n| (n.to_le_bytes().to_vec(), b"value".to_vec())).collect();
     let values: Entries =
-        (0..3000_u64).map(|n| (b"k".to_vec(), n.to_ne_bytes().to_vec())).collect();
+        (0..3000_u64).map(|n| (b"k".to_vec(), n.to_le_bytes().to_vec())).collect();
     let led: Entries = (0..3000_u32)
-        .map(|n| (b"k".to_vec(), [n.to_ne_bytes().to_vec(), vec![!n as u8; 7]].concat()))
+        .map(|n| (b"k".to_vec(), [n.to_le_bytes().to_vec(), vec![!n as u8; 7]].concat()))
         .collect();
     let mut reversed: Entries = (0..3000_u32).map(|n| (key(n * 7), b"value".to_vec())).collect();
     reversed.sort_by(|(a, _), (b, _)| a.iter().rev().cmp(b.iter().rev()));

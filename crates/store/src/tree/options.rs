@@ -22,7 +22,8 @@ pub enum Order {
     Bytewise,
     /// As byte strings compared from their ends.
     Reverse,
-    /// As native unsigned integers of 4 or 8 bytes; all of one table have the same size.
+    /// As unsigned integers of 4 or 8 bytes that are stored little-endian, which is the byte order
+    /// of nearly every processor; all of one table have the same size.
     Integer,
     /// By a function of the caller's. Only its name is stored; every opening must give a function
     /// under the same name, and it must always order the same way.

@@ -1,7 +1,7 @@
 //! How keys compare: the three orders that pages know, their heads and common parts.
 //!
-//! Native integers of one size on a little-endian machine are byte strings compared from their
-//! ends, so that [`KeyOrder::Reverse`] serves them too.
+//! Little-endian integers of one size are byte strings compared from their ends, so that
+//! [`KeyOrder::Reverse`] serves them too.
 
 use std::cmp::Ordering;
 

@@ -78,7 +78,7 @@ fn values_of_one_size() {
     for (name, options) in [("told", told), ("first decides", first_decides)] {
         let table = txn.create_table(name, &options).unwrap();
         for i in (0..3000u32).rev() {
-            txn.put(table, b"k", &i.to_ne_bytes()).unwrap();
+            txn.put(table, b"k", &i.to_le_bytes()).unwrap();
         }
         let wrong = txn.put(table, b"k", b"12345678");
         assert!(matches!(wrong, Err(Error::Size { what: "value", len: 8, min: 4, max: 4 })));
@@ -95,7 +95,7 @@ fn values_of_one_size() {
 }
 
 fn expected_bytes(number: u32) -> [u8; 4] {
-    number.to_ne_bytes()
+    number.to_le_bytes()
 }
 
 #[test]

@@ -55,12 +55,12 @@ fn reverse() {
 #[test]
 fn integers() {
     let keys: Vec<Vec<u8>> =
-        numbers(6).take(3000).map(|n| (n as u32 >> (n >> 60)).to_ne_bytes().to_vec()).collect();
-    let four = |a: &[u8]| u32::from_ne_bytes(a.try_into().unwrap());
+        numbers(6).take(3000).map(|n| (n as u32 >> (n >> 60)).to_le_bytes().to_vec()).collect();
+    let four = |a: &[u8]| u32::from_le_bytes(a.try_into().unwrap());
     walk(Order::Integer, &keys, |a, b| four(a).cmp(&four(b)));
     let keys: Vec<Vec<u8>> =
-        numbers(7).take(3000).map(|n| (n >> (n >> 58)).to_ne_bytes().to_vec()).collect();
-    let eight = |a: &[u8]| u64::from_ne_bytes(a.try_into().unwrap());
+        numbers(7).take(3000).map(|n| (n >> (n >> 58)).to_le_bytes().to_vec()).collect();
+    let eight = |a: &[u8]| u64::from_le_bytes(a.try_into().unwrap());
     walk(Order::Integer, &keys, |a, b| eight(a).cmp(&eight(b)));
 }
 
@@ -78,8 +78,8 @@ fn integers_of_other_sizes_are_refused() {
         let key = vec![1; wrong];
         assert!(matches!(txn.put(table, &key, b""), Err(Error::Size { .. })), "{wrong} bytes");
     }
-    txn.put(table, &7u32.to_ne_bytes(), b"").unwrap();
-    assert!(matches!(txn.put(table, &7u64.to_ne_bytes(), b""), Err(Error::Size { .. })));
+    txn.put(table, &7u32.to_le_bytes(), b"").unwrap();
+    assert!(matches!(txn.put(table, &7u64.to_le_bytes(), b""), Err(Error::Size { .. })));
     assert_eq!(txn.count(table).unwrap().keys, 1);
 }
 

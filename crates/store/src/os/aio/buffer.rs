@@ -81,7 +81,7 @@ impl Pool {
     }
 
     /// Where all its buffers lie: the address of the first byte, and how many there are.
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
     pub(super) fn span(&self) -> (NonNull<u8>, usize) {
         (self.0.memory.start, self.0.memory.layout.size())
     }
@@ -130,7 +130,7 @@ impl Buffer {
     }
 
     /// The address of a byte of it, for the system.
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
     pub(super) fn address(&mut self, at: usize) -> *mut u8 {
         self[at..].as_mut_ptr()
     }

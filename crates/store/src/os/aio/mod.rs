@@ -25,7 +25,7 @@ mod begun;
 mod buffer;
 mod in_order;
 mod queue;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ pub use threads::Threads;
 
 /// The queues of the real system. This never fails: see [`Io::back`] for what was granted.
 pub fn open(choice: Choice) -> Arc<dyn Io> {
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
     if choice != Choice::Threads
         && let Some(rings) = ring::Rings::probe()
     {

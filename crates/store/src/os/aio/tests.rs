@@ -13,7 +13,7 @@ use crate::os::sim::{Config, SimSystem};
 use crate::os::{Access, DataFile, Open, RealSystem, System};
 
 /// Set in a child process that may not have rings.
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 const DENIED: &str = "HEDGEROW_TEST_RINGS_DENIED";
 
 /// Each back, with a system whose files it serves.
@@ -309,7 +309,7 @@ fn files_are_read_past_the_cache_where_that_is_taken() {
 }
 
 /// Makes io_uring_setup answer EPERM in this process, as containers do.
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 #[expect(unsafe_code, reason = "a filter of system calls")]
 fn deny_rings() -> io::Result<()> {
     /// A statement of a filter: code, jumps, constant.
@@ -342,7 +342,7 @@ fn deny_rings() -> io::Result<()> {
 
 /// Runs itself in a child process that may not have rings.
 #[test]
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", target_endian = "little"))]
 #[expect(unsafe_code, reason = "what a child process does before it begins")]
 fn where_rings_are_denied_threads_serve() {
     use std::os::unix::process::CommandExt as _;

@@ -94,11 +94,11 @@ impl Column {
             }
             (Builder::U32(builder), Form::NativeU32) => {
                 let bytes = bytes.try_into().map_err(|_| no_number())?;
-                builder.append_value(u32::from_ne_bytes(bytes));
+                builder.append_value(u32::from_le_bytes(bytes));
             }
             (Builder::U64(builder), Form::NativeU64) => {
                 let bytes = bytes.try_into().map_err(|_| no_number())?;
-                builder.append_value(u64::from_ne_bytes(bytes));
+                builder.append_value(u64::from_le_bytes(bytes));
             }
             (Builder::U32(builder), _) => builder.append_value(decoded(bytes, no_number)?),
             (Builder::U64(builder), _) => builder.append_value(decoded(bytes, no_number)?),
@@ -218,11 +218,11 @@ impl Cell<'_> {
             Form::F64 => <f64 as KeyCode>::encode(self.float().ok_or_else(no_number)?, out),
             Form::NativeU32 => {
                 let number: u32 = self.integer().ok_or_else(no_number)?;
-                out.extend_from_slice(&number.to_ne_bytes());
+                out.extend_from_slice(&number.to_le_bytes());
             }
             Form::NativeU64 => {
                 let number: u64 = self.integer().ok_or_else(no_number)?;
-                out.extend_from_slice(&number.to_ne_bytes());
+                out.extend_from_slice(&number.to_le_bytes());
             }
         }
         Ok(())

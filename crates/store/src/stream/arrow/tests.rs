@@ -141,7 +141,7 @@ fn numbers_and_text_have_columns_of_their_types() {
     let forms = [
         (Form::U32, encoded::<u32>(7), Form::U64, encoded::<u64>(1 << 40)),
         (Form::I32, encoded::<i32>(-7), Form::Utf8, "h\u{e4}".as_bytes().to_vec()),
-        (Form::NativeU32, 7_u32.to_ne_bytes().into(), Form::NativeU64, 8_u64.to_ne_bytes().into()),
+        (Form::NativeU32, 7_u32.to_le_bytes().into(), Form::NativeU64, 8_u64.to_le_bytes().into()),
     ];
     for (key_form, key, value_form, value) in forms {
         let columns = Columns::new().forms(key_form, value_form);
