@@ -159,9 +159,9 @@ def test_a_writer_of_another_process_too(store: Store) -> None:
 CTRL_C = """
 import hedgerow, os, signal, sys, threading, time
 store = hedgerow.Store.open(sys.argv[1])
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     next(store.follow())
 except KeyboardInterrupt:
     assert time.monotonic() - began < 10

@@ -201,8 +201,8 @@ for name, call in calls.items():
     call, *arguments = call if isinstance(call, tuple) else (call,)
     # A loop of Python's own without an end, which looks for signals nowhere.
     loop = chain.from_iterable(starmap(call, repeat(arguments)))
-    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         collections.deque(loop, 0)
     except KeyboardInterrupt:
         print(name)
@@ -225,9 +225,9 @@ with store.sink("b", key=int) as sink:
 # One call, which finds nothing for as long as this takes, which is 20 times too long to be waited
 # for.
 join = hedgerow.difference(store.scan("a", int), *[store.scan("b", int) for _ in range(400)])
-threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     next(join)
 except KeyboardInterrupt:
     print("stopped", time.monotonic() - began < 5)

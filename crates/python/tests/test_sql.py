@@ -218,9 +218,9 @@ FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n) selec
 CTRL_C = """
 import hedgerow, os, signal, sys, threading, time
 store = hedgerow.Store.open(sys.argv[1])
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     store.sql(sys.argv[2])
 except KeyboardInterrupt:
     assert time.monotonic() - began < 20

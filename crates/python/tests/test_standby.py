@@ -131,16 +131,16 @@ import hedgerow, os, signal, sys, threading, time
 first, second = hedgerow.Store(sys.argv[1], durability="none"), hedgerow.Log(sys.argv[2])
 standby = hedgerow.Standby(first, "second", second)
 standby.catch_up()
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     standby.step()
 except KeyboardInterrupt:
     print("stopped waiting")
 with first.write() as txn:
     t = txn.table("t", key=int)
     t.update((n, b"") for n in range(int(sys.argv[3])))
-threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     standby.step()
     print("too fast")
 except KeyboardInterrupt:

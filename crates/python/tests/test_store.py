@@ -507,9 +507,9 @@ def hold():
         time.sleep(20)
 threading.Thread(target=hold, daemon=True).start()
 holder.wait()
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     eval(sys.argv[2])
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - began < 10)

@@ -79,8 +79,10 @@ def test_streams_renew_their_snapshot(store: Store) -> None:
         t = txn.table("t", key=int)
         del t[50:]
         t[1000] = b""
-    time.sleep(0.3)
-    assert parked.parked and len(store.readers()) == 2
+    end = time.monotonic() + 60
+    while not parked.parked or len(store.readers()) != 2:
+        assert time.monotonic() < end, (parked.parked, store.readers())
+        time.sleep(0.01)
     assert [key for key, _ in fixed] == list(range(10, 100))
     assert [key for key, _ in renewed] == [*range(10, 50), 1000]
     assert [key for key, _ in parked] == [*range(10, 50), 1000]
