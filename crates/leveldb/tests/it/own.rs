@@ -1,6 +1,6 @@
 //! What only this library has, and what it refuses.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -74,10 +74,15 @@ fn killed_programs_leave_whole_batches() {
         let mut last = 0;
         for kill in 0..kills.unwrap_or(8_u64) {
             let mut child = command("write").stdout(Stdio::piped()).spawn().unwrap();
+            let mut out = BufReader::new(child.stdout.take().unwrap());
+            let mut told = String::new();
+            // Every other one has begun to write, however slow the machine is.
+            if kill % 2 == 1 {
+                out.read_line(&mut told).unwrap();
+            }
             std::thread::sleep(Duration::from_millis(10 + kill * 37 % 150));
             child.kill().unwrap();
-            let mut told = String::new();
-            child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+            out.read_to_string(&mut told).unwrap();
             child.wait().unwrap();
             let mut child = command("repair").spawn().unwrap();
             std::thread::sleep(Duration::from_micros(4_000 + kill * 3_701 % 60_000));
