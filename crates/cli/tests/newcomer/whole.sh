@@ -101,7 +101,10 @@ while "$hedgerow" put m probe 1 --timeout 0.05 2>/dev/null; do sleep 0.05; done
 is 3 "process $loader writes to the store; gave up after 0." put m k v --timeout 0.2
 "$hedgerow" put m k v 2>waiting 3>&- &
 writer=$!
-sleep 1.3
+for round in $(seq 600); do
+    grep -q waiting waiting && break
+    sleep 0.1
+done
 holds "says for whom" grep -q "waiting for process $loader" waiting
 exec 3>&-
 wait $writer
