@@ -2,6 +2,8 @@
 //! other tests, because forking is unsafe.
 #![expect(unsafe_code, reason = "forking")]
 
+use std::io::Read as _;
+
 use super::super::*;
 use crate::os::{RealSystem, System as _};
 
@@ -53,7 +55,16 @@ fn a_lock_goes_with_the_process_that_took_it() {
     // SAFETY: there is no place for a result to be written to.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     assert!(take().is_none());
-    leave_a_child();
+    let (mut told, lives) = std::io::pipe().unwrap();
+    let mut lives = Some(lives);
+    // Children that live until the end of this test.
+    let mut leave_one = || {
+        leave_a_child(|| {
+            drop(lives.take());
+            let _ = told.read_exact(&mut [0]);
+        });
+    };
+    leave_one();
     drop(lock);
     let lock = take();
     assert!(lock.is_some() && take().is_none());
@@ -61,19 +72,17 @@ fn a_lock_goes_with_the_process_that_took_it() {
     let share = || RealSystem.lock_shared(&path).unwrap();
     let shared = [share(), share()];
     assert!(shared.iter().all(Option::is_some) && take().is_none());
-    leave_a_child();
+    leave_one();
     drop(shared);
     assert!(take().is_some());
 }
 
-/// Makes a child that inherits all open files and sleeps for a while.
-pub(super) fn leave_a_child() {
-    // SAFETY: the child only sleeps and ends.
+/// Makes a child that inherits all open files, does something and ends.
+pub(super) fn leave_a_child(life: impl FnOnce()) {
+    // SAFETY: the child only does what tests give it, which is to close and to read a file.
     if unsafe { libc::fork() } == 0 {
-        // SAFETY: both calls take a plain number and touch nothing of this process.
-        unsafe {
-            libc::sleep(2);
-            libc::_exit(0)
-        }
+        life();
+        // SAFETY: ends this process without running anything else.
+        unsafe { libc::_exit(0) }
     }
 }
