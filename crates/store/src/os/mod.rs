@@ -52,7 +52,7 @@ pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
 pub(crate) mod children {
     use std::io;
     use std::process::{Child, Command};
-    use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+    use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
     static MADE: RwLock<()> = RwLock::new(());
 
@@ -61,8 +61,13 @@ pub(crate) mod children {
         MADE.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who makes one holds the answer meanwhile.
+    pub(crate) fn making() -> RwLockWriteGuard<'static, ()> {
+        MADE.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
-        let _alone = MADE.write().unwrap_or_else(PoisonError::into_inner);
+        let _making = making();
         command.spawn()
     }
 }

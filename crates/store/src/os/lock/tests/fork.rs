@@ -5,7 +5,7 @@
 use std::io::Read as _;
 
 use super::super::*;
-use crate::os::{RealSystem, System as _};
+use crate::os::{RealSystem, System as _, children};
 
 #[test]
 fn a_child_leaves_its_parents_things_alone() {
@@ -15,6 +15,7 @@ fn a_child_leaves_its_parents_things_alone() {
     assert!(lock.lock_writer(None).unwrap());
     let slot = lock.take_slot().unwrap();
     lock.slot_word(slot).store(7, Ordering::SeqCst);
+    let making = children::making();
     // SAFETY: the child only reads memory, unmaps it, closes a file and ends at once; it takes
     // no lock that another thread may have held at the fork.
     let child = unsafe { libc::fork() };
@@ -26,6 +27,7 @@ fn a_child_leaves_its_parents_things_alone() {
         // SAFETY: ends this process without running anything else.
         unsafe { libc::_exit(i32::from(!refused)) }
     }
+    drop(making);
     let mut status = 0;
     // SAFETY: `status` is a place for the result.
     unsafe { libc::waitpid(child, &mut status, 0) };
@@ -45,6 +47,7 @@ fn a_lock_goes_with_the_process_that_took_it() {
     let path = folder.path().join("lock");
     let take = || RealSystem.lock_exclusive(&path, 0o600).unwrap();
     let lock = take().unwrap();
+    let making = children::making();
     // SAFETY: the child closes a file and ends at once.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -52,6 +55,7 @@ fn a_lock_goes_with_the_process_that_took_it() {
         // SAFETY: ends this process without running anything else.
         unsafe { libc::_exit(0) }
     }
+    drop(making);
     // SAFETY: there is no place for a result to be written to.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     assert!(take().is_none());
@@ -79,6 +83,7 @@ fn a_lock_goes_with_the_process_that_took_it() {
 
 /// Makes a child that inherits all open files, does something and ends.
 pub(super) fn leave_a_child(life: impl FnOnce()) {
+    let _making = children::making();
     // SAFETY: the child only does what tests give it, which is to close and to read a file.
     if unsafe { libc::fork() } == 0 {
         life();
