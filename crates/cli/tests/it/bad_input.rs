@@ -218,7 +218,7 @@ fn an_interrupted_load_stops_cleanly() {
     let mut child = sandbox.start(&["load", "new", "--as", "lines"]);
     child.stdin.as_mut().unwrap().write_all(b"a\tnew\n").unwrap();
     // The store is made after the signals are caught, and then the load waits for more input.
-    let patience = Instant::now() + Duration::from_secs(20);
+    let patience = Instant::now() + Duration::from_secs(60);
     while !sandbox.path("new").exists() {
         assert!(Instant::now() < patience, "the load never began");
         std::thread::sleep(Duration::from_millis(10));

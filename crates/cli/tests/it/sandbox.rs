@@ -126,7 +126,7 @@ impl Sandbox {
 
 /// Waits until something holds.
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(20);
+    let patience = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < patience, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));

@@ -147,7 +147,7 @@ fn interrupted(mut child: Child) {
         panic!("the command did not wait: {status}, {}", Run::from(output).err);
     }
     signal(&child, Signal::INT);
-    let patience = Instant::now() + Duration::from_secs(20);
+    let patience = Instant::now() + Duration::from_secs(60);
     while child.try_wait().unwrap().is_none() && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -511,7 +511,7 @@ mod tests {
             // It waits now, or very soon. Who makes room says then how long that took.
             let rates = locked(&db.inner.background.rates);
             drop(sealing);
-            let waited = is_done.recv_timeout(Duration::from_secs(20));
+            let waited = is_done.recv_timeout(Duration::from_secs(60));
             drop(rates);
             waited.unwrap();
         });

@@ -660,7 +660,7 @@ fn an_eventual_commit_is_flushed_soon() {
     commit(&store, Durability::Eventual, &mut Model::new(), &mut Random(1), (8, 500));
     let began = std::time::Instant::now();
     while store.inner.durable_number() < store.inner.latest_number() {
-        assert!(began.elapsed() < Duration::from_secs(20), "never flushed");
+        assert!(began.elapsed() < Duration::from_secs(60), "never flushed");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -64,7 +64,7 @@ fn steps(cursor: &mut TableCursor, count: u64) {
 
 /// Waits until `count` reads were begun since `before`.
 fn wait_for_reads(system: &SimSystem, before: u64, count: u64) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while system.calls(Operation::Read) < before + count {
         assert!(Instant::now() < until, "nothing is read early");
         std::thread::yield_now();
