@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use hedgerow::tree::Interrupt;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::exit::{Exit, Failure};
 use crate::tell::tell;
@@ -32,14 +33,23 @@ pub(crate) fn handle(handler: Handler) {
     *HANDLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
 }
 
-/// Begins to catch the signals.
+/// Begins to catch the signals, before there are other threads. They are blocked in all of them, and
+/// one waits for them: so they come here whatever handlers a library sets, as that for typed lines
+/// does.
 pub(crate) fn catch() -> Result<(), Failure> {
-    // Where it is caught, the call that writes has an error.
-    #[cfg(unix)]
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
-        .map_err(|error| Failure::other(format!("could not catch SIGXFSZ: {error}")))?;
-    ctrlc::set_handler(on_signal)
-        .map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
+    let asks = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    let mut blocked = asks;
+    // Where it is blocked, the call that writes has an error.
+    blocked.add(Signal::SIGXFSZ);
+    let started = blocked.thread_block().map_err(std::io::Error::from).and_then(|()| {
+        let wait = move || {
+            while asks.wait().is_ok() {
+                on_signal();
+            }
+        };
+        std::thread::Builder::new().name("hedgerow-signals".to_owned()).spawn(wait)
+    });
+    started.map(drop).map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
 }
 
 /// Opens a store, or does other work that may be ended anywhere without harm. A request to stop
@@ -53,10 +63,12 @@ pub(crate) fn while_opening<T>(open: impl FnOnce() -> T) -> Result<T, Failure> {
 
 /// Has the flag of a store raised as well.
 pub(crate) fn attach(interrupt: Interrupt) {
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    // A request from now on finds the store in the list.
     if is_raised() {
         interrupt.set(true);
     }
-    STORES.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt);
+    stores.push(interrupt);
 }
 
 /// A file or folder that is being made. It is removed here if the command is ended at once; its
@@ -106,7 +118,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     if is_raised() { Err(Failure::Interrupted(None)) } else { Ok(()) }
 }
 
-/// Runs on a thread of its own, not in the signal handler, so that it may lock.
+/// Runs on the thread that waits for signals, so that it may lock.
 fn on_signal() {
     #[cfg(feature = "sql")]
     if let Some(handler) = &*HANDLER.lock().unwrap_or_else(PoisonError::into_inner)

@@ -130,12 +130,13 @@ fn writer(sandbox: &Sandbox) -> Child {
 /// system does not say.
 fn catches_interruptions(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
-    let caught = |text: String| {
-        let signals = text.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+    // A thread waits for those that are blocked.
+    let blocked = |text: String| {
+        let signals = text.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
         u64::from_str_radix(signals.trim(), 16).ok()
     };
     let interruption = 1 << (Signal::INT.as_raw() - 1);
-    status.ok().and_then(caught).is_none_or(|signals| signals & interruption != 0)
+    status.ok().and_then(blocked).is_none_or(|signals| signals & interruption != 0)
 }
 
 /// Interrupts a command that waits, and sees that it ends.

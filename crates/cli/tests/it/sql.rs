@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+
 use crate::sandbox::{Run, Sandbox};
 
 const MAKE: &str = "create table t(a integer primary key, b text); create index i on t(b);
@@ -234,7 +236,10 @@ fn until(terminal: &mut std::fs::File, seen: &mut String, text: &str) {
     let begun = Instant::now();
     let mut buffer = [0; 4096];
     while !seen.contains(text) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "\"{text}\" is not in: {seen}");
+        let left = Duration::from_secs(60).saturating_sub(begun.elapsed());
+        let mut one = [PollFd::new(&*terminal, PollFlags::IN)];
+        let ready = poll(&mut one, Some(&left.try_into().unwrap())).unwrap();
+        assert!(ready > 0, "\"{text}\" is not in: {seen}");
         let len = terminal.read(&mut buffer).unwrap();
         seen.push_str(&String::from_utf8_lossy(&buffer[..len]));
     }
@@ -271,8 +276,13 @@ fn statements_are_typed_with_a_history() {
     until(&mut terminal, &mut seen, "no such column: wrong");
     terminal.write_all(b"select 'still '||'there';\r").unwrap();
     until(&mut terminal, &mut seen, "still there");
-    terminal.write_all(b".quit\r").unwrap();
+    terminal.write_all(b"select 'forgotten\x03").unwrap();
+    until(&mut terminal, &mut seen, "sql> ");
+    // Several lines at once, as if they were pasted.
+    terminal.write_all(b"select 'pasted '||1;\rselect 'pasted '||\r2;\r.quit\r").unwrap();
+    until(&mut terminal, &mut seen, "pasted 2");
     assert!(child.wait().unwrap().success());
     let history = std::fs::read_to_string(sandbox.path("state/hedgerow/sql-history")).unwrap();
     assert!(history.contains("select wrong;") && history.contains("40 +"), "{history}");
+    assert_eq!(history.matches("pasted").count(), 2, "{history}");
 }

@@ -23,29 +23,34 @@ fn refused(error: &ReadlineError) -> Failure {
     Failure::other(format!("could not read what is typed: {error}"))
 }
 
-/// Reads a line. The editor lives no longer: while it does, signals are its own, and Ctrl-C would
-/// not stop a statement.
-fn read_line(prompt: &str, history: Option<&Path>) -> Result<String, ReadlineError> {
-    let mut editor = DefaultEditor::new()?;
-    if let Some(history) = history {
-        // There is none the first time.
-        let _ = editor.load_history(history);
-    }
-    editor.readline(prompt)
+/// What reads lines, and the history of what was typed. One editor serves a whole session: it has
+/// read ahead what was pasted.
+struct Typing {
+    editor: DefaultEditor,
+    history: Option<PathBuf>,
 }
 
-/// Adds what was typed to the history.
-fn remember(typed: String, history: Option<&Path>) {
-    if let (Some(history), Ok(mut editor)) = (history, DefaultEditor::new()) {
-        let _ = editor.load_history(history);
-        let _ = editor.add_history_entry(typed);
-        let _ = editor.save_history(history);
+impl Typing {
+    fn new() -> Result<Self, ReadlineError> {
+        let (mut editor, history) = (DefaultEditor::new()?, history());
+        if let Some(history) = &history {
+            // There is none the first time.
+            let _ = editor.load_history(history);
+        }
+        Ok(Self { editor, history })
+    }
+
+    fn remember(&mut self, typed: &str) {
+        let _ = self.editor.add_history_entry(typed);
+        if let Some(history) = &self.history {
+            let _ = self.editor.append_history(history);
+        }
     }
 }
 
 /// Reads and runs until the end of the input, or `.quit`.
 pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
-    let history = history();
+    let mut typing = Typing::new().map_err(|error| refused(&error))?;
     let version = rusqlite::version();
     writeln!(session.out, "{}: SQLite {version}; .help lists commands", path.display())?;
     session.out.flush()?;
@@ -53,7 +58,7 @@ pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
     let mut typed = String::new();
     loop {
         let prompt = if splitter.is_between() { "sql> " } else { "...> " };
-        let line = match read_line(prompt, history.as_deref()) {
+        let line = match typing.editor.readline(prompt) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
                 splitter.clear();
@@ -67,7 +72,7 @@ pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
         let done = session.line(&mut splitter, &line, &Place::Typed);
         session.out.flush()?;
         if splitter.is_between() {
-            remember(std::mem::take(&mut typed), history.as_deref());
+            typing.remember(&std::mem::take(&mut typed));
         }
         match done {
             Ok(Then::GoOn) => {}
