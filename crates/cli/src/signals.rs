@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use hedgerow::tree::Interrupt;
 use nix::sys::signal::{SigSet, Signal};
+#[cfg(feature = "sql")]
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::exit::{Exit, Failure};
 use crate::tell::tell;
@@ -17,13 +19,16 @@ static RAISED: AtomicBool = AtomicBool::new(false);
 /// The command waits for another process that opens the same store.
 static OPENING: AtomicBool = AtomicBool::new(false);
 static STORES: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
-/// What is told first; it says whether nothing else is to be done.
+/// What is told first; it says whether Ctrl-C asks for nothing else.
 #[cfg(feature = "sql")]
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
+/// How the terminal was before lines were edited in it.
+#[cfg(feature = "sql")]
+static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
 /// What is half-made, and must not be left.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Is told of a request to stop, and says whether it has done all there is to do.
+/// Is told of a request to stop, and says whether it has done all that Ctrl-C asks for.
 #[cfg(feature = "sql")]
 pub(crate) type Handler = Box<dyn Fn() -> bool + Send>;
 
@@ -33,9 +38,23 @@ pub(crate) fn handle(handler: Handler) {
     *HANDLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
 }
 
-/// Begins to catch the signals, before there are other threads. They are blocked in all of them, and
-/// one waits for them: so they come here whatever handlers a library sets, as that for typed lines
-/// does.
+/// Has the terminal put back as it is now if the command is ended at once.
+#[cfg(feature = "sql")]
+pub(crate) fn keep_terminal() {
+    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = tcgetattr(std::io::stdin()).ok();
+}
+
+#[cfg(feature = "sql")]
+fn restore_terminal() {
+    if let Some(kept) = &*TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) {
+        // It may be gone, as the person may be.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, kept);
+    }
+}
+
+/// Begins to catch the signals, before there are other threads. They are blocked in all of them,
+/// and one waits for them: so they come here whatever handlers a library sets, as that for typed
+/// lines does.
 pub(crate) fn catch() -> Result<(), Failure> {
     let asks = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
     let mut blocked = asks;
@@ -43,8 +62,8 @@ pub(crate) fn catch() -> Result<(), Failure> {
     blocked.add(Signal::SIGXFSZ);
     let started = blocked.thread_block().map_err(std::io::Error::from).and_then(|()| {
         let wait = move || {
-            while asks.wait().is_ok() {
-                on_signal();
+            while let Ok(signal) = asks.wait() {
+                on_signal(signal);
             }
         };
         std::thread::Builder::new().name("hedgerow-signals".to_owned()).spawn(wait)
@@ -118,16 +137,27 @@ pub(crate) fn check() -> Result<(), Failure> {
     if is_raised() { Err(Failure::Interrupted(None)) } else { Ok(()) }
 }
 
+/// Tells the handler, and says whether that is all there is to do.
+#[cfg(feature = "sql")]
+fn is_answered(signal: Signal) -> bool {
+    let handler = HANDLER.lock().unwrap_or_else(PoisonError::into_inner);
+    handler.as_ref().is_some_and(|handler| handler()) && signal == Signal::SIGINT
+}
+
+#[cfg(not(feature = "sql"))]
+fn is_answered(_: Signal) -> bool {
+    false
+}
+
 /// Runs on the thread that waits for signals, so that it may lock.
-fn on_signal() {
-    #[cfg(feature = "sql")]
-    if let Some(handler) = &*HANDLER.lock().unwrap_or_else(PoisonError::into_inner)
-        && handler()
-    {
+fn on_signal(signal: Signal) {
+    if is_answered(signal) {
         return;
     }
     let again = RAISED.swap(true, Ordering::SeqCst);
     if again || OPENING.load(Ordering::SeqCst) {
+        #[cfg(feature = "sql")]
+        restore_terminal();
         tell!("interrupted");
         remove_left();
         std::process::exit(Exit::Interrupted as i32);

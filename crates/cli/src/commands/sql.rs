@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     let is_typed = args.sql.is_empty() && std::io::stdin().is_terminal();
     let db = open(&args.store, args.read_only)?;
-    let mut session = Session::new(db, mode, is_typed);
+    let mut session = Session::new(db, mode, is_typed)?;
     if is_typed {
         typed::run(&mut session, &args.store)?;
     } else if args.sql.is_empty() {

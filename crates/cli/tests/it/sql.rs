@@ -1,12 +1,13 @@
 //! `sql`: statements from arguments, from standard input and typed; commands; errors.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::tcgetattr;
 
 use crate::sandbox::{Run, Sandbox};
 
@@ -231,8 +232,8 @@ fn a_signal_interrupts_a_statement() {
     assert_eq!(sandbox.ok(&["sql", "s", "--csv", "select count(*) as n from t"]), "n\n0\n");
 }
 
-/// Reads from a terminal until a text appears.
-fn until(terminal: &mut std::fs::File, seen: &mut String, text: &str) {
+/// Reads from a terminal until a text appears, and forgets what came before.
+fn until(terminal: &mut File, seen: &mut String, text: &str) {
     let begun = Instant::now();
     let mut buffer = [0; 4096];
     while !seen.contains(text) {
@@ -243,19 +244,23 @@ fn until(terminal: &mut std::fs::File, seen: &mut String, text: &str) {
         let len = terminal.read(&mut buffer).unwrap();
         seen.push_str(&String::from_utf8_lossy(&buffer[..len]));
     }
-    seen.clear();
+    seen.drain(..seen.find(text).unwrap() + text.len());
 }
 
-#[test]
-fn statements_are_typed_with_a_history() {
-    let sandbox = filled();
+/// The side of a new terminal from which its output is read.
+fn terminal() -> File {
     let main = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).unwrap();
     rustix::pty::grantpt(&main).unwrap();
     rustix::pty::unlockpt(&main).unwrap();
-    let name = rustix::pty::ptsname(&main, Vec::new()).unwrap();
+    File::from(main)
+}
+
+/// The command on the other side of a terminal.
+fn typing(sandbox: &Sandbox, terminal: &File) -> Child {
+    let name = rustix::pty::ptsname(terminal, Vec::new()).unwrap();
     let name = std::ffi::OsStr::from_bytes(name.to_bytes());
-    let side = || Stdio::from(std::fs::File::options().read(true).write(true).open(name).unwrap());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_hedgerow"))
+    let side = || Stdio::from(File::options().read(true).write(true).open(name).unwrap());
+    Command::new(env!("CARGO_BIN_EXE_hedgerow"))
         .args(["sql", "s"])
         .env("XDG_STATE_HOME", sandbox.path("state"))
         .env("TERM", "xterm")
@@ -264,8 +269,14 @@ fn statements_are_typed_with_a_history() {
         .stdout(side())
         .stderr(side())
         .spawn()
-        .unwrap();
-    let mut terminal = std::fs::File::from(main.as_fd().try_clone_to_owned().unwrap());
+        .unwrap()
+}
+
+#[test]
+fn statements_are_typed_with_a_history() {
+    let sandbox = filled();
+    let mut terminal = terminal();
+    let mut child = typing(&sandbox, &terminal);
     let mut seen = String::new();
     until(&mut terminal, &mut seen, "sql> ");
     terminal.write_all(b"select 40 +\r").unwrap();
@@ -276,8 +287,11 @@ fn statements_are_typed_with_a_history() {
     until(&mut terminal, &mut seen, "no such column: wrong");
     terminal.write_all(b"select 'still '||'there';\r").unwrap();
     until(&mut terminal, &mut seen, "still there");
-    terminal.write_all(b"select 'forgotten\x03").unwrap();
     until(&mut terminal, &mut seen, "sql> ");
+    terminal.write_all(b"select 'forgotten\x03").unwrap();
+    // Pasting is told apart from typing as long as a line is edited.
+    until(&mut terminal, &mut seen, "\x1b[?2004l");
+    until(&mut terminal, &mut seen, "\x1b[?2004h");
     // Several lines at once, as if they were pasted.
     terminal.write_all(b"select 'pasted '||1;\rselect 'pasted '||\r2;\r.quit\r").unwrap();
     until(&mut terminal, &mut seen, "pasted 2");
@@ -285,4 +299,28 @@ fn statements_are_typed_with_a_history() {
     let history = std::fs::read_to_string(sandbox.path("state/hedgerow/sql-history")).unwrap();
     assert!(history.contains("select wrong;") && history.contains("40 +"), "{history}");
     assert_eq!(history.matches("pasted").count(), 2, "{history}");
+}
+
+/// Ctrl-C ends no more than what is typed or runs; whoever asks in another way wants an end.
+#[test]
+fn a_request_to_end_that_is_not_from_the_keyboard_ends_typing() {
+    let sandbox = filled();
+    for is_running in [false, true] {
+        let mut terminal = terminal();
+        let before = tcgetattr(&terminal).unwrap().local_modes;
+        let mut child = typing(&sandbox, &terminal);
+        let mut seen = String::new();
+        until(&mut terminal, &mut seen, "sql> ");
+        if is_running {
+            write!(terminal, "select 'be'||'gun'; {ENDLESS};\r").unwrap();
+            until(&mut terminal, &mut seen, "begun");
+        } else {
+            assert_ne!(tcgetattr(&terminal).unwrap().local_modes, before, "lines are edited");
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        until(&mut terminal, &mut seen, "interrupted");
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(tcgetattr(&terminal).unwrap().local_modes, before);
+    }
 }

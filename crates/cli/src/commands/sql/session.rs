@@ -66,10 +66,13 @@ pub(super) fn message(error: &Error) -> String {
     }
 }
 
+/// A statement looks after this many steps of its program whether it is to end.
+const STEPS: i32 = 1000;
+
 impl Session {
     /// Shows the results of a connection; Ctrl-C stops the statement that runs, and if statements
     /// are typed nothing else.
-    pub(super) fn new(db: Connection, mode: Mode, is_typed: bool) -> Self {
+    pub(super) fn new(mut db: Connection, mode: Mode, is_typed: bool) -> Result<Self, Failure> {
         let is_running = Arc::new(AtomicBool::new(false));
         let (handle, running) = (db.get_interrupt_handle(), Arc::clone(&is_running));
         signals::handle(Box::new(move || {
@@ -78,8 +81,11 @@ impl Session {
             }
             is_typed
         }));
+        // SQLite forgets an interruption that comes before the first step of a statement.
+        db.progress_handler(STEPS, Some(signals::is_raised))
+            .map_err(|error| Failure::other(message(&error)))?;
         let out = Output::stdout();
-        Self { db, out, mode, headers: true, timer: false, depth: 0, is_running }
+        Ok(Self { db, out, mode, headers: true, timer: false, depth: 0, is_running })
     }
 
     /// Runs the statements and commands of a text, up to the first one that fails.

@@ -8,6 +8,7 @@ use rustyline::error::ReadlineError;
 use super::session::{Place, Session, Then};
 use super::split::Splitter;
 use crate::exit::Failure;
+use crate::signals;
 
 /// Where the history is kept, if there is a place for it.
 fn history() -> Option<PathBuf> {
@@ -48,8 +49,9 @@ impl Typing {
     }
 }
 
-/// Reads and runs until the end of the input, or `.quit`.
+/// Reads and runs until the end of the input, `.quit`, or a request to end that is not Ctrl-C.
 pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
+    signals::keep_terminal();
     let mut typing = Typing::new().map_err(|error| refused(&error))?;
     let version = rusqlite::version();
     writeln!(session.out, "{}: SQLite {version}; .help lists commands", path.display())?;
@@ -58,7 +60,7 @@ pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
     let mut typed = String::new();
     loop {
         let prompt = if splitter.is_between() { "sql> " } else { "...> " };
-        let line = match typing.editor.readline(prompt) {
+        let line = match signals::while_opening(|| typing.editor.readline(prompt))? {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
                 splitter.clear();
