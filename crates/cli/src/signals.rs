@@ -47,7 +47,7 @@ pub(crate) fn keep_terminal() {
 #[cfg(feature = "sql")]
 fn restore_terminal() {
     if let Some(kept) = &*TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) {
-        // It may be gone, as the person may be.
+        // The terminal may be gone.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, kept);
     }
 }

@@ -301,7 +301,7 @@ fn statements_are_typed_with_a_history() {
     assert_eq!(history.matches("pasted").count(), 2, "{history}");
 }
 
-/// Ctrl-C ends no more than what is typed or runs; whoever asks in another way wants an end.
+/// Ctrl-C ends what is typed or runs; the other signals end the session.
 #[test]
 fn a_request_to_end_that_is_not_from_the_keyboard_ends_typing() {
     let sandbox = filled();
