@@ -80,6 +80,7 @@ pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
             Ok(Then::GoOn) => {}
             Ok(Then::Quit) => return Ok(()),
             Err(failure @ (Failure::ClosedPipe | Failure::Usage(_))) => return Err(failure),
+            Err(failure) if signals::is_raised() => return Err(failure),
             Err(failure) => {
                 failure.report();
                 splitter = Splitter::new();
