@@ -152,6 +152,18 @@ pub(crate) fn create(builder: Builder, path: &Path) -> Result<Store, Failure> {
     Ok(watched(builder.create(path)?))
 }
 
+/// Opens a store for reading and writing, or makes it with the options of `builder`. A file with
+/// nothing in it, which is what is left of a store whose making was cut off, becomes one too.
+pub(crate) fn write_or_create(builder: Builder, path: &Path) -> Result<Store, Failure> {
+    if !path.exists() {
+        return create(builder, path);
+    }
+    match (StoreArg { store: path.to_path_buf() }).write() {
+        Err(failure) if path.is_file() => create(builder, path).map_err(|_| failure),
+        opened => opened,
+    }
+}
+
 /// Has Ctrl-C interrupt the store.
 fn watched(store: Store) -> Store {
     signals::attach(store.interrupt());

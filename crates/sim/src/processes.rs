@@ -359,10 +359,8 @@ fn read_some(store: &Store, rng: &mut Rng) -> Result<(), String> {
 /// The second store of a follower, and what keeps it like the first one.
 fn standby(store: &Store, place: usize) -> Result<(Store, Standby<Store>), String> {
     let path = store.path().with_file_name(format!("copy {place}"));
-    let second = match path.exists() {
-        true => told("open the second store", Store::open(&path))?,
-        false => told("create the second store", Store::create(&path))?,
-    };
+    // The one before may have been killed while it made the second store.
+    let second = told("open the second store", Store::builder().open_or_create(&path))?;
     let standby = told("follow", Standby::new(store, format!("follower {place}"), &second))?;
     // Its commits survive being killed, which is all that happens here.
     Ok((second, standby.durability(Durability::None)))

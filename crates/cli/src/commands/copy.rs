@@ -16,7 +16,7 @@ use crate::open::{Engine, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
 use crate::tell::tell;
-use crate::{json, signals, wait};
+use crate::{json, open, signals, wait};
 
 /// Copy a store while it is in use
 ///
@@ -90,10 +90,7 @@ pub(super) fn keep_up<S: Followed>(
     let engine = if args.to.exists() { Engine::of(&args.to) } else { args.engine };
     match engine {
         Engine::Tree => {
-            let target = match args.to.exists() {
-                true => StoreArg { store: args.to.clone() }.write()?,
-                false => Store::create(&args.to)?,
-            };
+            let target = open::write_or_create(Store::builder(), &args.to)?;
             follow(store, name, &target, waits, json)
         }
         Engine::Lsm => {

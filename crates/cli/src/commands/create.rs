@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
                     "--page-size and --max-size are for a new store; this one exists",
                 ));
             }
-            args.store.write()?
+            open::write_or_create(Store::builder(), &args.store.store)?
         }
         _ => new_store(&args)?,
     };

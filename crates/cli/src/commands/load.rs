@@ -60,10 +60,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     args.check()?;
     let input = Input::open(&args.from)?;
     let is_new = !args.store.store.exists();
-    let store = match is_new {
-        false => args.store.write()?,
-        true => open::create(Store::builder(), &args.store.store)?,
-    };
+    let store = open::write_or_create(Store::builder(), &args.store.store)?;
     let loaded = load(&args, input, Box::new(Loader::new(store.clone(), args.keep)), json);
     if loaded.is_err() && is_new {
         remove_if_unused(&store, &args.store.store);

@@ -206,6 +206,33 @@ fn a_file_without_the_right_to_write_is_read_only() {
     assert_eq!(sandbox.ok(&["get", "s", "a"]), "1\n");
 }
 
+/// A command that is killed while it makes a store may leave a file with nothing in it.
+#[test]
+fn a_file_with_nothing_in_it_becomes_a_store() {
+    let sandbox = Sandbox::with(&[("a", "1"), ("b", "2")]);
+    let whole = sandbox.ok(&["dump", "s"]);
+    sandbox.write("dumped", &whole);
+    let makers: [&[&str]; 3] = [
+        &["load", "new", "dumped"],
+        &["copy", "s", "new", "--follow", "copy", "--idle", "0"],
+        &["create", "new", "--table", "main"],
+    ];
+    for arguments in makers {
+        sandbox.write("new", "");
+        sandbox.ok(arguments);
+        if arguments[0] != "create" {
+            assert_eq!(sandbox.ok(&["dump", "new"]), whole, "{arguments:?}");
+        }
+        sandbox.check("new");
+    }
+    // What holds something else stays as it is.
+    sandbox.write("new", "text");
+    for arguments in makers {
+        sandbox.run(arguments).is(3).says("new is not a Hedgerow store");
+        assert_eq!(fs::read(sandbox.path("new")).unwrap(), b"text");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_load_stops_cleanly() {

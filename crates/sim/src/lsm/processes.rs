@@ -205,11 +205,7 @@ impl Engine {
         match self {
             // What is committed survives being killed, which is all that happens here.
             Self::Tree => {
-                let opened = if path.exists() {
-                    tree::Store::open(&path)
-                } else {
-                    tree::Store::create(&path)
-                };
+                let opened = tree::Store::builder().open_or_create(&path);
                 let second = told("open the second store", opened)?;
                 let standby = told("follow", Standby::new(db, "follower", &second))?;
                 steps(db, &second, standby.durability(Durability::None), most, compares)

@@ -80,10 +80,7 @@ fn fill(
     args: &Args,
     total: u64,
 ) -> Result<(), Failure> {
-    let store = match place.exists() {
-        true => StoreArg { store: place.to_path_buf() }.write()?,
-        false => open::create(Builder::new(), place)?,
-    };
+    let store = open::write_or_create(Builder::new(), place)?;
     let progress = Progress::new("converting", Unit::Items, Some(total));
     let mut loader = Loader::new(store.clone(), false);
     let put = databases.iter().try_for_each(|database| {

@@ -120,10 +120,7 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
     let total = source.bytes();
     let (mut filler, last): (Box<dyn Fill>, _) = match engine {
         Engine::Tree => {
-            let store = match place.exists() {
-                true => StoreArg { store: place.to_path_buf() }.write()?,
-                false => open::create(Store::builder().file_mode(0o644), place)?,
-            };
+            let store = open::write_or_create(Store::builder().file_mode(0o644), place)?;
             let txn = store.begin_read()?;
             let last = match txn.table(face::table().0) {
                 Ok(table) => txn.cursor(table)?.last(&txn)?.map(|entry| entry.key.to_vec()),
