@@ -340,19 +340,26 @@ impl Builder {
     }
 
     /// Whether nothing is in a file: it is empty, or what is left of a store whose making was cut
-    /// off, which is no more than zeros and meta records that cannot be used.
+    /// off.
     fn is_vacant(&self, file: &dyn DataFile, path: &Path) -> bool {
+        let Ok(len) = file.len() else { return false };
+        match read_metas(file, path) {
+            Ok(found) => found.is_unmade(len),
+            Err(Error::NotAStore { .. } | Error::Corrupt { .. }) => self.has_no_page(file, len),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether a file of this length, without a meta record that can be used, is no more than zeros
+    /// and such records.
+    fn has_no_page(&self, file: &dyn DataFile, len: u64) -> bool {
         let page_size = self.page_size as usize;
-        let most = META_SLOTS as usize * page_size;
-        let Some(len) = file.len().ok().filter(|&len| len <= most as u64) else { return false };
+        if len > (META_SLOTS as usize * page_size) as u64 {
+            return false;
+        }
         let mut bytes = vec![0; len as usize];
         let is_left = |page: &[u8]| page.starts_with(MAGIC) || page.iter().all(|&byte| byte == 0);
-        file.read_at(&mut bytes, 0).is_ok()
-            && bytes.chunks(page_size).all(is_left)
-            && matches!(
-                read_metas(file, path),
-                Err(Error::NotAStore { .. } | Error::Corrupt { .. })
-            )
+        file.read_at(&mut bytes, 0).is_ok() && bytes.chunks(page_size).all(is_left)
     }
 
     /// An empty file that was made for the store in advance.

@@ -49,6 +49,13 @@ impl Found {
         let meta = self.metas.iter().flatten().next();
         meta.map_or(0, |meta| u64_at(&meta.id, 0) | 1)
     }
+
+    /// Whether a file of this length is what is left of a store whose making was cut off: its
+    /// records tell of one without entries, and it is shorter than even that is.
+    pub(crate) fn is_unmade(&self, len: u64) -> bool {
+        let empty = u64::from(META_SLOTS) * u64::from(self.page_size);
+        len < empty && self.metas.iter().flatten().all(|meta| meta.file_len() == empty)
+    }
 }
 
 /// Which records count.
@@ -216,6 +223,10 @@ pub(crate) fn recover(file: &dyn DataFile, found: &Found, path: &Path) -> Result
     let choice = choose(&found.metas, file.uptime_evidence(), &mut verify);
     let reason = "none of its three meta records can be used";
     let choice = choice.ok_or_else(|| whole_file(path, reason))?;
+    if found.is_unmade(len) {
+        let reason = "its making was cut off and nothing is in it; create it anew, or remove it";
+        return Err(whole_file(path, reason));
+    }
     for slot in [choice.latest, choice.durable] {
         if found.metas[slot as usize].as_ref().is_some_and(|meta| meta.file_len() > len) {
             return Err(whole_file(path, "it is shorter than its newest commit says; cut off?"));

@@ -13,7 +13,7 @@ use super::super::insert::put_plain;
 use super::super::meta::{Kind, Meta, SnapshotMeta};
 use super::super::page::search::{LIKELY_BYTES, Side, branch_slot, leaf_slot, likely_place};
 use super::super::pages::Pages;
-use super::super::recover::read_metas;
+use super::super::recover::{META_SLOTS, read_metas};
 use super::super::remove::delete_plain;
 use super::super::search::scan_plain;
 use super::super::spill::spill;
@@ -698,6 +698,39 @@ fn a_file_that_was_cut_off_is_named_damaged() {
     drop(store);
     let error = builder(&system).open(PATH).unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+/// A process may be killed, and a disk may be full, at any page of the first write.
+#[test]
+fn a_store_whose_making_was_cut_off_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    drop(Store::builder().page_size(8192).create(path("whole")).unwrap());
+    let mut whole = std::fs::read(path("whole")).unwrap();
+    whole.truncate(META_SLOTS as usize * 8192);
+    for len in (0..whole.len()).step_by(512) {
+        let name = len.to_string();
+        std::fs::write(path(&name), &whole[..len]).unwrap();
+        let error = Store::open(path(&name)).unwrap_err();
+        assert!(matches!(error, Error::NotAStore { .. } | Error::Corrupt { .. }), "{len}: {error}");
+        let store = match len % 1024 {
+            0 => Store::create(path(&name)),
+            _ => Store::builder().open_or_create(path(&name)),
+        };
+        let store = store.unwrap_or_else(|error| panic!("{len}: {error}"));
+        assert!(store.check(&mut |_, _| {}).unwrap().problems.is_empty());
+    }
+    // What is as short, but holds more, stays as it is.
+    let store = Store::open(path("whole")).unwrap();
+    commit(&store, Durability::Durable, &mut Model::new(), &mut Random(1), (8, 500));
+    drop(store);
+    let whole = std::fs::read(path("whole")).unwrap();
+    for len in [8192, 16384, 20000, 24576] {
+        std::fs::write(path("short"), &whole[..len]).unwrap();
+        let error = Store::builder().open_or_create(path("short")).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. } | Error::Path { .. }), "{len}: {error}");
+        assert!(std::fs::read(path("short")).unwrap() == whole[..len]);
+    }
 }
 
 #[test]
