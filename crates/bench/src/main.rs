@@ -11,6 +11,7 @@ mod larger_than_memory;
 mod leveldb;
 mod name;
 mod sizes;
+#[cfg(feature = "sql")]
 mod sql;
 mod streams;
 mod workload;
@@ -38,6 +39,7 @@ enum Command {
     #[command(hide = true)]
     LeveldbRun(leveldb::RunOptions),
     /// SQL on stores beside the same on files of SQLite's; `sql runs` is about earlier runs
+    #[cfg(feature = "sql")]
     Sql(sql::Options),
     /// How stores do whose data are larger than memory (needs fio, and a control group)
     LargerThanMemory(larger_than_memory::Options),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::main(&options),
         Command::Streams(options) => streams::main(&options),
         Command::Leveldb(options) => leveldb::main(&options),
+        #[cfg(feature = "sql")]
         Command::Sql(options) => sql::main(&options),
         Command::LeveldbRun(options) => leveldb::run(&options),
         Command::LargerThanMemory(options) => larger_than_memory::main(&options),

@@ -8,6 +8,7 @@ pub(crate) mod level;
 pub(crate) mod library;
 pub(crate) mod lmdb;
 mod redb;
+#[cfg(feature = "sql")]
 pub(crate) mod sql;
 pub(crate) mod sqlite;
 mod tree;
