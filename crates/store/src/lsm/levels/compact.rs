@@ -174,9 +174,7 @@ fn level0_score(version: &Version, sizes: &Sizes) -> u64 {
 
 /// How many bytes must be merged for each byte that moves down or is forgotten, in hundredths.
 fn cost(version: &Version, level: usize, table: &TableFile, entry_bytes: u64) -> u64 {
-    let overlap = version.level(level + 1).iter();
-    let overlap = overlap.filter(|other| other.meta.bounds.overlaps(&table.meta.bounds));
-    let overlap: u64 = overlap.map(|other| other.meta.bytes).sum();
+    let overlap = bytes(version.overlapping(level + 1, &table.meta.bounds));
     let leftovers = (table.meta.tombstones + table.meta.ranges).saturating_mul(64);
     let forgotten = leftovers.max(table.hidden().saturating_mul(entry_bytes));
     overlap.saturating_mul(100) / (table.meta.bytes + forgotten).max(1)
@@ -189,20 +187,12 @@ fn level0_plan(version: &Version, sizes: &Sizes) -> Option<Plan> {
 
 fn plan(version: &Version, from: usize, upper: Vec<Arc<TableFile>>, to: usize) -> Plan {
     let around = Bounds::around(upper.iter().map(|table| &table.meta.bounds));
-    let overlaps = |table: &&Arc<TableFile>| {
-        around.as_ref().is_some_and(|around| table.meta.bounds.overlaps(around))
-    };
-    let lower: Vec<_> = version.level(to).iter().filter(overlaps).collect();
-    let whole = Bounds::around(lower.iter().map(|table| &table.meta.bounds));
-    let whole = match (&around, whole) {
-        (Some(around), Some(whole)) => Some(around.join(&whole)),
-        (around, whole) => whole.or_else(|| around.clone()),
-    };
-    let below = (to + 1..LEVELS).flat_map(|level| version.level(level));
-    let mut below = below.map(|table| &table.meta.bounds);
-    let is_last = !below.any(|bounds| whole.as_ref().is_some_and(|whole| whole.overlaps(bounds)));
-    let lower = numbers(lower.into_iter());
-    Plan { from, upper: numbers(upper.iter()), to, lower, is_last }
+    let lower = around.as_ref().map_or(&[][..], |around| version.overlapping(to, around));
+    let whole = Bounds::around(upper.iter().chain(lower).map(|table| &table.meta.bounds));
+    let is_nothing =
+        |level| whole.as_ref().is_none_or(|whole| version.overlapping(level, whole).is_empty());
+    let is_last = (to + 1..LEVELS).all(is_nothing);
+    Plan { from, upper: numbers(upper.iter()), to, lower: numbers(lower.iter()), is_last }
 }
 
 /// What a full compaction does next, until there is one level and nothing in it that could be left
@@ -250,18 +240,20 @@ fn read_bytes(version: &Version, plan: &Plan) -> u64 {
 /// The smallest plan, if it reads at most so many bytes: moving a table down, or level 0 to a level
 /// that holds nothing, from where its parts are moved down.
 fn choose_small(version: &Version, room: u64) -> Option<Plan> {
-    let down = |from: usize| {
+    let moves = (1..BOTTOM).flat_map(|from| {
         let to = next_used(version, from + 1);
-        version
-            .level(from)
-            .iter()
-            .map(move |table| plan(version, from, vec![Arc::clone(table)], to))
-    };
+        let below = move |table: &TableFile| version.overlapping(to, &table.meta.bounds);
+        let read = move |table: &TableFile| table.meta.bytes + bytes(below(table));
+        version.level(from).iter().map(move |table| (read(table), from, to, table))
+    });
+    let smallest = moves.min_by_key(|(read, ..)| *read);
+    let smallest =
+        smallest.map(|(_, from, to, table)| plan(version, from, vec![Arc::clone(table)], to));
     let level0 = match (version.level(0), next_used(version, 1)) {
         ([], _) => None,
         (tables, first) => Some(plan(version, 0, tables.to_vec(), (first - 1).max(1))),
     };
-    let plans = (1..BOTTOM).flat_map(down).chain(level0);
+    let plans = smallest.into_iter().chain(level0);
     let fitting = plans.map(|plan| (read_bytes(version, &plan), plan)).filter(|fit| fit.0 <= room);
     fitting.min_by_key(|fit| fit.0).map(|fit| fit.1)
 }

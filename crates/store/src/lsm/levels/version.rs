@@ -10,7 +10,7 @@ use crate::lsm::entry::Pointer;
 use crate::lsm::files::{Directory, Handle, Name};
 use crate::lsm::log::segment::Identity;
 use crate::lsm::numbers::NumberMap;
-use crate::lsm::table::{Lasts, TableMeta};
+use crate::lsm::table::{Bounds, Lasts, TableMeta};
 use crate::lsm::values::remap::Remap;
 
 /// Levels: tables of level 0 overlap, the newest first; those of others ascend and do not.
@@ -269,6 +269,15 @@ impl Version {
             at += 1;
         }
         Some(tables.get(at))
+    }
+
+    /// The tables of a level below level 0 that overlap these bounds: they stand side by side.
+    pub(crate) fn overlapping(&self, level: usize, bounds: &Bounds) -> &[Arc<TableFile>] {
+        debug_assert!(level > 0);
+        let tables = &self.levels[level];
+        let start = tables.partition_point(|table| table.meta.bounds.is_before(&bounds.first));
+        let rest = &tables[start..];
+        &rest[..rest.partition_point(|table| !bounds.is_before(&table.meta.bounds.first))]
     }
 
     /// The list itself, to be shared.

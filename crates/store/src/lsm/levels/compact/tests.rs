@@ -16,21 +16,25 @@ pub(crate) fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
     let directory = Directory::new(Arc::new(RealSystem), path, 0, budget);
     let add = |&(level, number, bytes, first, last): &(u8, u32, u64, &str, &str)| {
         let (first, last) = (first.as_bytes().to_vec(), last.as_bytes().to_vec());
-        let meta = TableMeta {
-            number,
-            bytes,
-            entries: bytes / 10,
-            tombstones: u64::from(number >= 100),
-            ranges: 0,
-            shadowed: 0,
-            seqs: (u64::from(number), u64::from(number)),
-            bounds: Bounds { first, last, excludes_last: false },
-            references: Vec::new(),
-        };
-        Edit::AddTable { level, meta }
+        let bounds = Bounds { first, last, excludes_last: false };
+        Edit::AddTable { level, meta: meta(number, bytes, &bounds) }
     };
     let edits: Vec<Edit> = tables.iter().map(add).collect();
     Version::empty(Arc::new(directory)).apply(&edits).unwrap()
+}
+
+fn meta(number: u32, bytes: u64, bounds: &Bounds) -> TableMeta {
+    TableMeta {
+        number,
+        bytes,
+        entries: bytes / 10,
+        tombstones: u64::from(number >= 100),
+        ranges: 0,
+        shadowed: 0,
+        seqs: (u64::from(number), u64::from(number)),
+        bounds: bounds.clone(),
+        references: Vec::new(),
+    }
 }
 
 fn plan(from: usize, upper: &[u32], to: usize, lower: &[u32], is_last: bool) -> Plan {
@@ -164,4 +168,37 @@ fn tables_are_cut_so_that_merging_one_with_those_below_takes_a_part_of_the_room(
     );
     assert_eq!(bytes(6, 50 * MIB), 50 * MIB / 8, "nothing lies below");
     assert_eq!((bytes(5, 0), bytes(6, 0)), (CUT_BYTES_MIN, TABLE_BYTES_MIN));
+}
+
+/// Of all tables that touch each other or not, and of all bounds, with an end that lies inside or
+/// outside.
+#[test]
+fn overlapping_tables_are_found_as_by_asking_each() {
+    let end = |first: u8, last: u8, excludes_last| Bounds {
+        first: vec![first],
+        last: vec![last],
+        excludes_last,
+    };
+    // From 1 to 3 without its end, at once from 3 to 5, 7 alone, from 8 to 10 without its end.
+    let places = [end(1, 3, true), end(3, 5, false), end(7, 7, false), end(8, 10, true)];
+    for chosen in 0..1 << places.len() {
+        let tables = version(&[]);
+        let edits: Vec<Edit> = (0..places.len())
+            .filter(|place| chosen >> place & 1 == 1)
+            .map(|place| Edit::AddTable { level: 6, meta: meta(place as u32, 1, &places[place]) })
+            .collect();
+        let tables = tables.apply(&edits).unwrap();
+        for (first, last, excludes_last) in (0..12)
+            .flat_map(|first| (first..12).map(move |last| (first, last)))
+            .flat_map(|(first, last)| [(first, last, false), (first, last + 1, true)])
+        {
+            let bounds = end(first, last, excludes_last);
+            let asked = tables.level(6).iter().filter(|t| t.meta.bounds.overlaps(&bounds));
+            assert_eq!(
+                numbers(tables.overlapping(6, &bounds).iter()),
+                numbers(asked),
+                "{bounds:?}"
+            );
+        }
+    }
 }
