@@ -70,7 +70,7 @@ fn a_few_seeds_of_the_log_structured_engine() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, shrink_time) = (folder.path().to_path_buf(), Duration::from_secs(10));
     let settings = Settings { ops: 4_000, folder, shrink_time, without: Vec::new() };
-    for seed in 101..=108 {
+    for seed in 101..=104 {
         let report = lsm::run::run_seed(seed, &settings);
         if let Some(Failure { disagreement, ops, shrunk, .. }) = report.failure {
             panic!("seed {seed}: {}\nshrunk to {ops:#?}\n{}", disagreement.text, shrunk.text);
@@ -79,7 +79,7 @@ fn a_few_seeds_of_the_log_structured_engine() {
     }
     let settings = CrashSettings { ops: 80, images: 2, shrink_time };
     let mut images = 0;
-    for seed in 101..=104 {
+    for seed in 101..=102 {
         let report = lsm::crash::crash_seed(seed, &settings);
         images += report.images;
         if let Some(first) = report.violations.first() {
@@ -87,7 +87,7 @@ fn a_few_seeds_of_the_log_structured_engine() {
             panic!("seed {seed}: {place}: {text}\n{:#?}", report.shrunk);
         }
     }
-    assert!(images > 2000, "{images} images");
+    assert!(images > 1000, "{images} images");
 }
 
 /// Hunts for an error of the system that is not told, or that does harm.
@@ -107,7 +107,7 @@ fn a_few_seeds_survive_faults() {
 #[test]
 fn a_few_seeds_of_the_log_structured_engine_survive_faults() {
     let settings = FaultSettings { ops: 24, full_disk_ops: 24 };
-    for seed in 101..=104 {
+    for seed in 101..=102 {
         let report = lsm::faults::faults_seed(seed, &settings);
         assert!(report.trials > 100 && report.full_disks > 0, "seed {seed}: {report:?}");
         if let Some((place, disagreement)) = report.violations.first() {

@@ -61,7 +61,7 @@ fn entries_are_found_by_their_first_columns() {
          create index tu on t(u); create table w(k, v, primary key(k, v)) without rowid;
          create table p(id integer primary key, u unique);
          create table c(u references p(u) on update cascade);
-         insert into t with recursive x(i) as (values(1) union all select i+1 from x where i<5000)
+         insert into t with recursive x(i) as (values(1) union all select i+1 from x where i<2500)
            select i+10000, 'u'||i, i%71, i/71 from x;
          insert into w select u, id from t; insert into p select id, u from t",
     );

@@ -9,8 +9,10 @@ use rusqlite::Connection;
 
 use super::pair::{Pair, transcript};
 
-/// At most so many statements follow each other on the same tables.
+/// At most this many statements follow each other on the same tables.
 const AT_A_TIME: u64 = 500;
+/// The same on many rows, each of which takes longer.
+const ROWS_AT_A_TIME: u64 = 250;
 
 /// A random number generator: SplitMix64 (Steele, Lea, Flood 2014).
 pub(super) struct Random(pub(super) u64);
@@ -233,8 +235,8 @@ fn random_statements_give_the_same() {
 #[test]
 fn random_statements_on_many_rows_give_the_same() {
     let seed = number("SQL_FUZZ_SEED", 1);
-    let count = number("SQL_FUZZ_STATEMENTS", 4000) / 8;
-    for run_seed in seed..seed + count.div_ceil(AT_A_TIME) {
-        rows::run(run_seed, AT_A_TIME);
+    let count = number("SQL_FUZZ_STATEMENTS", 4000) / 16;
+    for run_seed in seed..seed + count.div_ceil(ROWS_AT_A_TIME) {
+        rows::run(run_seed, ROWS_AT_A_TIME);
     }
 }

@@ -2,8 +2,11 @@
 //! names it: each field of the headers, of records, groups, cells and extents, of the catalog, the
 //! free-space trees and the meta record, and pages that are lost, used twice or in wrong places.
 
+use std::path::Path;
+
 use super::tests::{
     PAGE, bytes_of_filled, edit_meta, edit_page, newest, page_at, page_mut, root_of, swap_slots,
+    written,
 };
 use super::*;
 use crate::coding::{put_u16, put_u32, put_u64, u16_at, u32_at};
@@ -12,15 +15,18 @@ use crate::tree::page::{
     LEVEL_OFFSET, Page, PageMut, SHARED_OFFSET, WHOLE, code,
 };
 
-/// A sound store to plant damage into, and the damages that check did not name.
+/// A sound store to plant damage into, where its copies stand, and the damages that check did not
+/// name.
 struct Field {
     clean: Vec<u8>,
+    folder: tempfile::TempDir,
     missed: Vec<String>,
 }
 
 impl Field {
     fn new() -> Self {
-        Self { clean: bytes_of_filled(), missed: Vec::new() }
+        let folder = tempfile::tempdir().unwrap();
+        Self { clean: bytes_of_filled(), folder, missed: Vec::new() }
     }
 
     /// Plants a damage into a copy and checks that one.
@@ -28,7 +34,7 @@ impl Field {
         let mut bytes = self.clean.clone();
         edit(&mut bytes);
         assert!(bytes != self.clean, "{what}: nothing was changed");
-        let told = told_of(&bytes);
+        let told = told_of(self.folder.path(), &bytes);
         if !told.iter().any(|problem| problem.contains(wanted)) {
             let told = &told[..told.len().min(4)];
             self.missed.push(format!("{what}: {wanted:?} is not in {told:?}"));
@@ -68,10 +74,8 @@ impl Field {
 }
 
 /// What is said of a store, when it is opened or when it is checked.
-fn told_of(bytes: &[u8]) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store");
-    std::fs::write(&path, bytes).unwrap();
+fn told_of(folder: &Path, bytes: &[u8]) -> Vec<String> {
+    let path = written(folder, bytes);
     let report = Store::open(&path).and_then(|store| store.check(&mut |_, _| {}));
     match report {
         Ok(report) => [report.problems, report.notes].concat(),

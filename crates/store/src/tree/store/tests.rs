@@ -336,8 +336,8 @@ fn power_fails_after_an_end(
         commit(&store, Durability::Durable, &mut model, &mut Random(end as u64), changed);
         next.mark(1);
         drop(store);
-        for draw in 0..(next.recorded() + 1) * 20 {
-            let (cut, mode) = (draw / 20, CrashMode::ALL[draw % 5]);
+        for draw in 0..(next.recorded() + 1) * 10 {
+            let (cut, mode) = (draw / 10, CrashMode::ALL[draw % 5]);
             let content = newest_content(&opened(&next.image_at(cut, mode, draw as u64)));
             let before = states.iter().rposition(|state| *state == content);
             let is_kept =
