@@ -479,7 +479,7 @@ impl Version {
     }
 
     fn drop_unused(&mut self) {
-        let mut pointed: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut pointed: NumberMap<u64> = NumberMap::default();
         for reference in
             self.tables().map(|(_, table)| table).flat_map(|table| &table.meta.references)
         {
@@ -541,9 +541,8 @@ impl Version {
     /// Marks the files of this version that `next` does not have: dropping the last reference
     /// removes them.
     pub(crate) fn mark_obsolete(&self, next: &Self) {
-        let kept: std::collections::BTreeSet<u32> =
-            next.tables().map(|(_, table)| table.meta.number).collect();
-        for (_, table) in self.tables().filter(|(_, table)| !kept.contains(&table.meta.number)) {
+        let kept: NumberMap<()> = next.tables().map(|(_, table)| (table.meta.number, ())).collect();
+        for (_, table) in self.tables().filter(|(_, t)| !kept.contains_key(&t.meta.number)) {
             table.handle().set_obsolete();
         }
         for (number, segment) in &self.segments {
