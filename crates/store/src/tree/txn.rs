@@ -5,11 +5,13 @@ mod nested;
 mod put;
 mod reserve;
 pub(crate) mod sizes;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use nested::Nested;
 pub use put::Update;
-use sizes::{check_duplicate, check_key, check_plain_len, size};
+use sizes::{KEY_MAX, check_duplicate, check_key, check_plain_len, size};
 pub use value::ValueWriter;
 
 use super::catalog::{OpenTable, Opened};
@@ -21,11 +23,9 @@ use super::remove::clear;
 use super::snapshot::sealed::Sealed;
 use super::state::{Savepoint, WriteState};
 use super::tree::Tree;
-use super::txn::sizes::KEY_MAX;
 use super::txn_read::unique;
 use super::{ReadTxn, Snapshot, Table, TableOptions, extent, search, spill};
-use crate::Durability;
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 
 /// This many pages of the room in the file are reserved for deletes and for the commit itself: a
 /// full store can be emptied, and it is a put that finds the store full, not the commit.
@@ -174,9 +174,12 @@ impl WriteTxn {
     fn set_limit(&mut self) {
         let budget = self.turn.store.options.write_budget;
         let state = self.turn.state();
-        let room = state.room_for(budget as u64, self.kept);
-        let next = state.pages.changed_bytes() + spill::behind_bytes(budget);
-        self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget).min(next);
+        let changed = state.pages.changed_bytes();
+        // What could not be written, since it is in use, is not tried again with each change.
+        let most = if changed < budget { budget } else { usize::MAX };
+        let next = most.min(changed + spill::behind_bytes(budget));
+        let room = state.room_for(next as u64, self.kept);
+        self.limit = usize::try_from(room).unwrap_or(next);
     }
 
     /// The number that its commit will have.
