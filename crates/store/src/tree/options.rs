@@ -290,7 +290,8 @@ impl Builder {
     }
 
     /// How many bytes of changed pages a write transaction keeps in memory before it writes some of
-    /// them to the file early. A transaction that appends much keeps a few MiB in any case.
+    /// them to the file early. A transaction that appends much keeps a few MiB in any case, and one
+    /// that changes many tables keeps the root of each.
     ///
     /// On Linux up to 256 MiB of that memory stay with the process after a large transaction, for
     /// the next one: the system counts them as the process's until it needs them, and then takes

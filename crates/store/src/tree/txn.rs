@@ -175,7 +175,7 @@ impl WriteTxn {
         let budget = self.turn.store.options.write_budget;
         let state = self.turn.state();
         let changed = state.pages.changed_bytes();
-        // What could not be written, since it is in use, is not tried again with each change.
+        // Roots and pages in use are not written early: that is not tried again with each change.
         let most = if changed < budget { budget } else { usize::MAX };
         let next = most.min(changed + spill::behind_bytes(budget));
         let room = state.room_for(next as u64, self.kept);
