@@ -235,7 +235,7 @@ fn random_statements_give_the_same() {
 #[test]
 fn random_statements_on_many_rows_give_the_same() {
     let seed = number("SQL_FUZZ_SEED", 1);
-    let count = number("SQL_FUZZ_STATEMENTS", 4000) / 16;
+    let count = number("SQL_FUZZ_STATEMENTS", 2000) / 8;
     for run_seed in seed..seed + count.div_ceil(ROWS_AT_A_TIME) {
         rows::run(run_seed, ROWS_AT_A_TIME);
     }
