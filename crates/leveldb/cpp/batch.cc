@@ -1,6 +1,7 @@
 // WriteBatch: filling it. Its bytes are described and read in src/batch.rs.
 
 #include <cstdint>
+#include <exception>
 
 #include "inside.h"
 #include "leveldb/slice.h"
@@ -35,12 +36,33 @@ void AddString(std::string* bytes, const Slice& string) {
   bytes->append(string.data(), string.size());
 }
 
-void PutTo(void* handler, const char* key, size_t keylen, const char* value, size_t vallen) {
-  static_cast<WriteBatch::Handler*>(handler)->Put(Slice(key, keylen), Slice(value, vallen));
+// A handler that is told of operations, and what it threw: no exception may pass through the code
+// that reads the batch, so that it goes on to the caller once that has ended.
+struct Told {
+  WriteBatch::Handler* handler;
+  std::exception_ptr thrown;
+};
+
+template <typename Tell>
+void TellUnlessItThrew(void* state, Tell tell) {
+  Told* told = static_cast<Told*>(state);
+  if (told->thrown != nullptr) return;
+  try {
+    tell(told->handler);
+  } catch (...) {
+    told->thrown = std::current_exception();
+  }
 }
 
-void DeleteFrom(void* handler, const char* key, size_t keylen) {
-  static_cast<WriteBatch::Handler*>(handler)->Delete(Slice(key, keylen));
+void PutTo(void* told, const char* key, size_t keylen, const char* value, size_t vallen) {
+  TellUnlessItThrew(told, [&](WriteBatch::Handler* handler) {
+    handler->Put(Slice(key, keylen), Slice(value, vallen));
+  });
+}
+
+void DeleteFrom(void* told, const char* key, size_t keylen) {
+  TellUnlessItThrew(told,
+                    [&](WriteBatch::Handler* handler) { handler->Delete(Slice(key, keylen)); });
 }
 
 }  // namespace
@@ -79,9 +101,12 @@ void WriteBatch::Append(const WriteBatch& source) {
 
 Status WriteBatch::Iterate(Handler* handler) const {
   if (handler == nullptr) return Status::InvalidArgument("no handler was given");
+  Told told = {handler, nullptr};
   char* error = nullptr;
-  inside_each(rep_.data(), rep_.size(), handler, PutTo, DeleteFrom, &error);
-  return StatusOf(error);
+  inside_each(rep_.data(), rep_.size(), &told, PutTo, DeleteFrom, &error);
+  const Status status = StatusOf(error);
+  if (told.thrown != nullptr) std::rethrow_exception(told.thrown);
+  return status;
 }
 
 }  // namespace leveldb

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,23 @@ struct Printer : public WriteBatch::Handler {
   void Delete(const Slice& key) override { Say("delete", Shown(key)); }
 };
 
+// Throws where it is told of a deletion.
+struct Thrower : public Printer {
+  void Delete(const Slice& key) override {
+    Printer::Delete(key);
+    throw std::runtime_error("of the handler");
+  }
+};
+
+void Thrown(const WriteBatch& batch) {
+  Thrower thrower;
+  try {
+    Say("iterate", batch.Iterate(&thrower));
+  } catch (const std::runtime_error& error) {
+    Say("thrown", std::string(error.what()));
+  }
+}
+
 void Batches() {
   WriteBatch batch;
   Printer printer;
@@ -109,6 +127,11 @@ void Batches() {
   Say("size", static_cast<long>(batch.ApproximateSize()));
   Say("iterate", batch.Iterate(&printer));
   Say("iterate over nothing", WriteBatch().Iterate(&printer));
+  batch.Clear();
+  batch.Put("put", "before");
+  batch.Delete("deleted");
+  batch.Put("put", "not told of");
+  Thrown(batch);
 }
 
 void Comparators() {
