@@ -44,6 +44,9 @@ Status NothingGiven(const char* what) {
   return Status::InvalidArgument(std::string("no ") + what + " was given");
 }
 
+// Whether a string would be another, shorter one for the C functions.
+bool HasZero(const std::string& text) { return text.find('\0') != std::string::npos; }
+
 // Options for the C functions; the comparator is to outlive databases opened with them.
 struct COptions {
   leveldb_options_t* options = leveldb_options_create();
@@ -179,7 +182,9 @@ class OpenDB final : public DB {
   bool GetProperty(const Slice& property, std::string* value) override {
     if (value == nullptr) return false;
     value->clear();
-    char* text = leveldb_property_value(inside, property.ToString().c_str());
+    const std::string name = property.ToString();
+    if (HasZero(name)) return false;
+    char* text = leveldb_property_value(inside, name.c_str());
     if (text == nullptr) return false;
     value->assign(text);
     leveldb_free(text);
@@ -213,6 +218,10 @@ class OpenDB final : public DB {
 // Where a database is.
 struct Place {
   Place(const Options& options, const std::string& name) : name(name), folder(name) {
+    if (HasZero(name)) {
+      status = Status::InvalidArgument(name, "a name with a zero byte");
+      return;
+    }
     Env* env = options.env != nullptr ? Underlying(options.env) : Env::Default();
     if (env == nullptr) {
       status = Status::NotSupported(

@@ -128,12 +128,18 @@ void Refusals() {
   CHECK(DB::Open(options, "none", nullptr).IsInvalidArgument());
   CHECK(DB::Open(options, "", &second).IsInvalidArgument() && second == nullptr);
   CHECK(DestroyDB("", options).IsInvalidArgument());
+  // A name is not cut at a zero.
+  const std::string zero("long\0", 5);
+  CHECK(DB::Open(options, zero, &second).IsInvalidArgument() && second == nullptr);
   CHECK(db->Get(ReadOptions(), "a", nullptr).IsInvalidArgument());
   CHECK(!db->GetProperty("leveldb.stats", nullptr));
   db->GetApproximateSizes(nullptr, 3, nullptr);
   CHECK(batch.Iterate(nullptr).IsInvalidArgument());
   CHECK(db->Write(WriteOptions(), nullptr).ok());
   delete db;
+  CHECK(RepairDB(zero, options).IsInvalidArgument());
+  CHECK(DestroyDB(zero, options).IsInvalidArgument());
+  CHECK(Env::Default()->FileExists("long/CURRENT"));
   // Misuse of the C interface has an answer, too.
   char* error = nullptr;
   leveldb_put(nullptr, nullptr, "k", 1, "v", 1, &error);

@@ -288,6 +288,7 @@ void Database(Env* env, const Comparator* comparator) {
   Say("property", db->GetProperty("leveldb.nothing", &value));
   Say("value", Shown(value));
   Say("property", db->GetProperty("leveldb.stats", &value));
+  Say("property", db->GetProperty(Slice("leveldb.stats\0", 14), &value));
   const Slice from("1"), to("6");
   db->CompactRange(&from, &to);
   db->CompactRange(nullptr, nullptr);
