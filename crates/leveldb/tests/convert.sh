@@ -2,7 +2,7 @@
 # Converts databases that LevelDB has made, with each compression it has, and back, and compares all
 # entries through LevelDB and through this library; kills conversions in both directions KILLS times
 # (20) and goes on with them; converts what plyvel has made; flips a byte. ENTRIES is how often the
-# databases are written to.
+# databases are written to: about two fifths as many entries are there then, as is said.
 #
 #     convert.sh [HEDGEROW LIBRARY]
 #
@@ -77,6 +77,7 @@ for compression in 0 1; do
     done
     state source | diff before - || fail "the source has changed"
     rm -r source
+    echo "compression $compression: ${expected%% *} entries both ways with both engines"
 done
 
 # Killed again and again at random moments, a conversion goes on each time, and never loses what it
@@ -195,4 +196,4 @@ grep -q "^lost: .*${table##*/}" said || fail "it says: $(cat said)"
 left=$(with "$work/lib" read damaged | cut -d ' ' -f 1)
 all=$(echo "$expected" | cut -d ' ' -f 1)
 [ "$left" -lt "$all" ] && [ "$left" -gt $((all - 500)) ] || fail "$left of $all are left"
-echo "converted: $all entries both ways with both engines, $left of them salvaged"
+echo "damaged: $left of $all entries are salvaged"
