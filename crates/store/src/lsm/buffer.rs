@@ -29,6 +29,10 @@ const TOMBSTONES_MAX: usize = 1024;
 /// Two layers become one if they have no more sequence numbers than this. Where many ranges lie
 /// over each other, the pieces of one layer would have as many as the square of their number.
 const LAYER_SEQS_MAX: usize = 4096;
+/// If a reader passes this many deleted keys in one step, the buffer goes to a table before it is
+/// full: there the values are left out that the deletions hide, and a merge leaves out these, too.
+/// The first keys of a queue would else be sought behind ever more that were taken from it.
+pub(crate) const PASSED_MAX: u32 = 4096;
 /// What an entry takes besides key and value.
 pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
@@ -357,6 +361,18 @@ impl BufferCursor {
     }
 }
 
+impl BufferCursor {
+    /// It has passed so many deleted entries at once.
+    fn note_passed(&mut self, passed: u32) {
+        if passed >= PASSED_MAX {
+            self.nodes.change(|buffer, nodes| {
+                buffer.note_passed();
+                nodes
+            });
+        }
+    }
+}
+
 impl Source for BufferCursor {
     fn aim(&mut self, key: &[u8]) -> Result<()> {
         self.go(|points, _| Some(points.aim(key, u64::MAX)));
@@ -366,6 +382,18 @@ impl Source for BufferCursor {
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.most = CHUNK_MIN;
         self.go(|points, nodes| points.land(*nodes.first()?, key, seq));
+        Ok(())
+    }
+
+    /// Where a key has many versions, those that are newer than `seq` are not walked along, as they
+    /// are from where [`Source::aim`] leads.
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.most = CHUNK_MIN;
+        self.go(|points, _| {
+            let mut iter = points.iter();
+            iter.seek(key, seq);
+            iter.node()
+        });
         Ok(())
     }
 
@@ -405,6 +433,26 @@ impl Source for BufferCursor {
             self.most = (2 * self.most).min(CHUNK_MAX);
             self.go_back(|iter| iter.prev());
         }
+        Ok(())
+    }
+
+    fn pass(&mut self, end: &[u8], seq: u64) -> Result<()> {
+        let mut passed = 0;
+        while self.entry().is_some_and(|entry| entry.key < end && entry.seq < seq) {
+            self.next()?;
+            passed += 1;
+        }
+        self.note_passed(passed);
+        Ok(())
+    }
+
+    fn pass_back(&mut self, start: &[u8], seq: u64) -> Result<()> {
+        let mut passed = 0;
+        while self.entry().is_some_and(|entry| entry.key >= start && entry.seq < seq) {
+            self.prev()?;
+            passed += 1;
+        }
+        self.note_passed(passed);
         Ok(())
     }
 

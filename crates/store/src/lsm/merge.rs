@@ -40,6 +40,18 @@ pub(crate) trait Source: Send {
     /// The entry here; `None` before the first and after the last one.
     fn entry(&self) -> Option<Entry<'_>>;
 
+    /// Moves on over entries whose keys come before `end` and whose numbers are lower than `seq`:
+    /// over all that follow each other, or some of them.
+    fn pass(&mut self, end: &[u8], seq: u64) -> Result<()> {
+        pass_by_steps(self, end, seq)
+    }
+
+    /// Moves back over entries whose keys come not before `start` and whose numbers are lower than
+    /// `seq`: over all that follow each other, or some of them.
+    fn pass_back(&mut self, start: &[u8], seq: u64) -> Result<()> {
+        pass_back_by_steps(self, start, seq)
+    }
+
     /// Lets go of what takes memory, until it is moved to a place again.
     fn rest(&mut self) {}
 
@@ -63,6 +75,34 @@ pub(crate) trait Source: Send {
         if self.entry().is_some() { self.prev() } else { self.last() }
     }
 }
+
+/// [`Source::pass`] entry by entry.
+pub(crate) fn pass_by_steps<S: Source + ?Sized>(
+    source: &mut S,
+    end: &[u8],
+    seq: u64,
+) -> Result<()> {
+    while source.entry().is_some_and(|entry| entry.key < end && entry.seq < seq) {
+        source.next()?;
+    }
+    Ok(())
+}
+
+/// [`Source::pass_back`] entry by entry.
+pub(crate) fn pass_back_by_steps<S: Source + ?Sized>(
+    source: &mut S,
+    start: &[u8],
+    seq: u64,
+) -> Result<()> {
+    while source.entry().is_some_and(|entry| entry.key >= start && entry.seq < seq) {
+        source.prev()?;
+    }
+    Ok(())
+}
+
+/// After so many versions of a key the rest of them is passed at once: where only a few follow,
+/// stepping on is quicker.
+pub(crate) const VERSIONS_MAX: u32 = 16;
 
 /// The entries of all sources in one order.
 #[derive(Default)]
@@ -199,6 +239,13 @@ impl Merge {
 
     /// Moves to the next entry of another key.
     pub(crate) fn next_key(&mut self) -> Result<()> {
+        // No entry has this number.
+        self.next_version(0)
+    }
+
+    /// Moves to the next entry of the same key whose number is not above `seq`, or else of another
+    /// key.
+    pub(crate) fn next_version(&mut self, seq: u64) -> Result<()> {
         let mut left = std::mem::take(&mut self.left);
         left.clear();
         let Some(here) = self.entry() else { return self.next() };
@@ -209,14 +256,15 @@ impl Merge {
         if start.has_rest() {
             left.extend_from_slice(here.key);
         }
-        let moved = self.next_after(&start, &left);
+        let moved = self.next_after(&start, &left, seq);
         self.left = left;
         moved
     }
 
-    /// Moves on until the key is another one than that of this beginning, which is `key` if it has
-    /// more.
-    fn next_after(&mut self, start: &Start, key: &[u8]) -> Result<()> {
+    /// Moves on until the number is not above `seq` or the key is another one than that of this
+    /// beginning, which is `key` if it has more.
+    fn next_after(&mut self, start: &Start, key: &[u8], seq: u64) -> Result<()> {
+        let mut versions = 0;
         loop {
             self.next()?;
             let Some(first) = self.order.first() else { return Ok(()) };
@@ -224,10 +272,52 @@ impl Merge {
                 Some(order) => order.is_eq(),
                 None => self.place(first.source).is_some_and(|(here, _)| here == key),
             };
-            if !is_same {
+            if !is_same || first.seq <= seq {
                 return Ok(());
             }
+            versions += 1;
+            if versions == VERSIONS_MAX {
+                return self.seek_version(seq);
+            }
         }
+    }
+
+    /// Seeks in one source after the other, each on its own shortest way: for a place behind many
+    /// versions of its key.
+    pub(crate) fn seek_each(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.forward = true;
+        self.all(|source| source.seek(key, seq))
+    }
+
+    /// All sources go on from the key here to the place of `seq` among its versions.
+    #[cold]
+    fn seek_version(&mut self, seq: u64) -> Result<()> {
+        let Some(key) = self.entry().map(|entry| entry.key.to_vec()) else { return Ok(()) };
+        self.step_all(|source| match source.entry() {
+            Some(entry) if entry.key == key && entry.seq > seq => source.seek(&key, seq),
+            _ => Ok(()),
+        })
+    }
+
+    /// Moves on over entries whose keys come before `end` and whose numbers are lower than `seq`,
+    /// after a step forward.
+    pub(crate) fn pass(&mut self, end: &[u8], seq: u64) -> Result<()> {
+        self.step_all(|source| source.pass(end, seq))
+    }
+
+    /// Moves back over entries whose keys come not before `start` and whose numbers are lower than
+    /// `seq`, after a step back.
+    pub(crate) fn pass_back(&mut self, start: &[u8], seq: u64) -> Result<()> {
+        self.step_all(|source| source.pass_back(start, seq))
+    }
+
+    /// Moves sources on in the direction of the last step.
+    fn step_all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
+        self.leave_run();
+        let standing = std::mem::take(&mut self.order);
+        standing.iter().try_for_each(|one| f(&mut *self.sources[one.source]))?;
+        self.arrange();
+        Ok(())
     }
 
     /// Lets go of what takes memory, until it is moved to a place again.
@@ -331,99 +421,4 @@ impl Source for Merge {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::entry::Kind;
-    use super::*;
-    use crate::random;
-
-    /// A sorted list as a source.
-    struct List(Vec<(Vec<u8>, u64)>, Option<usize>);
-
-    impl Source for List {
-        fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
-            self.1 = Some(self.0.partition_point(|e| compare((&e.0, e.1), (key, seq)).is_lt()));
-            Ok(())
-        }
-        fn first(&mut self) -> Result<()> {
-            self.1 = Some(0);
-            Ok(())
-        }
-        fn last(&mut self) -> Result<()> {
-            self.1 = self.0.len().checked_sub(1);
-            Ok(())
-        }
-        fn next(&mut self) -> Result<()> {
-            self.1 = self.1.map(|at| at + 1);
-            Ok(())
-        }
-        fn prev(&mut self) -> Result<()> {
-            self.1 = self.1.and_then(|at| at.checked_sub(1));
-            Ok(())
-        }
-        fn entry(&self) -> Option<Entry<'_>> {
-            let (key, seq) = self.0.get(self.1?)?;
-            Some(Entry { key, seq: *seq, kind: Kind::Inline, value: b"" })
-        }
-    }
-
-    /// Keys that are alike: in what is compared as numbers, in their length, in what follows.
-    fn alike(number: u64) -> Vec<u8> {
-        let long = |len: usize, last: &[u8]| [&vec![7; len], last].concat();
-        match number {
-            0 => Vec::new(),
-            1 => vec![0],
-            2 => vec![0, 0],
-            3 => vec![7],
-            4 => long(23, &[0]),
-            5 => long(24, b""),
-            6 => long(24, &[0]),
-            7 => long(24, &[0, 0]),
-            8 => long(24, &[1]),
-            _ => long(40, b""),
-        }
-    }
-
-    /// Any walk over the merge is the same walk over one sorted list.
-    #[test]
-    fn a_merge_is_one_list() {
-        let mut random = random::numbers(3);
-        for round in 0..300 {
-            let mut lists = vec![Vec::new(); 1 + round % 6];
-            for seq in 1..random(40) {
-                let list = random(lists.len() as u64) as usize;
-                lists[list].push((alike(random(9)), seq));
-            }
-            lists
-                .iter_mut()
-                .for_each(|list| list.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1))));
-            let mut whole: Vec<_> = lists.concat();
-            whole.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
-            let mut model = List(whole, None);
-            let boxed = |list| Box::new(List(list, None)) as Box<dyn Source>;
-            let mut merge = Merge::new(lists.into_iter().map(boxed).collect());
-            for _ in 0..100 {
-                let (key, seq) = (alike(random(10)), random(40));
-                let action = if merge.entry().is_none() { random(4) } else { random(13) };
-                if action == 12 {
-                    let here = merge.entry().unwrap().key.to_vec();
-                    merge.next_key().unwrap();
-                    while model.entry().is_some_and(|entry| entry.key == here) {
-                        model.next().unwrap();
-                    }
-                }
-                let act = |source: &mut dyn Source| match action {
-                    0 => source.seek(&key, seq),
-                    1 => source.seek_before(&key, seq),
-                    2 => source.first(),
-                    3 => source.last(),
-                    4..=7 => source.next(),
-                    12 => Ok(()),
-                    _ => source.prev(),
-                };
-                act(&mut merge).unwrap();
-                act(&mut model).unwrap();
-                assert_eq!(merge.entry(), model.entry());
-            }
-        }
-    }
-}
+mod tests;

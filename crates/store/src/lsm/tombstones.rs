@@ -38,6 +38,15 @@ pub(crate) struct Pieces {
     pieces: Vec<Piece>,
 }
 
+/// What a reader sees to lie over the keys from `start` on and before `end`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cover<'p> {
+    pub(crate) start: &'p [u8],
+    pub(crate) end: &'p [u8],
+    /// The sequence number of the newest tombstone: every older entry is hidden.
+    pub(crate) seq: u64,
+}
+
 #[derive(Clone, Debug)]
 struct Piece {
     start: Vec<u8>,
@@ -135,14 +144,18 @@ impl Pieces {
 
     /// The newest tombstone over `key` that a reader at `at` sees; 0 if there is none.
     pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
+        self.over(key, at).map_or(0, |cover| cover.seq)
+    }
+
+    /// The same, with the keys around this one over which it also is the newest.
+    pub(crate) fn over(&self, key: &[u8], at: u64) -> Option<Cover<'_>> {
         let behind = self.pieces.partition_point(|piece| piece.start.as_slice() <= key);
-        let Some(piece) = behind.checked_sub(1).and_then(|last| self.pieces.get(last)) else {
-            return 0;
-        };
+        let piece = self.pieces.get(behind.checked_sub(1)?)?;
         if key >= piece.end.as_slice() {
-            return 0;
+            return None;
         }
-        piece.seqs.iter().copied().find(|&seq| seq <= at).unwrap_or(0)
+        let seq = piece.seqs.iter().copied().find(|&seq| seq <= at)?;
+        Some(Cover { start: &piece.start, end: &piece.end, seq })
     }
 
     /// Whether a reader at `at`, and every later one, sees nothing at all in `bounds` of what has

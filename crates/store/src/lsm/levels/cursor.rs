@@ -1,5 +1,8 @@
 //! A cursor over the entries of a level, table by table.
 
+use std::sync::Arc;
+
+use super::table_file::TableFile;
 use super::version::Tables;
 use crate::Result;
 use crate::lsm::entry::Limit;
@@ -59,6 +62,11 @@ impl LevelCursor {
     }
 }
 
+/// Whether a table has no entry that is newer.
+fn is_older(table: &TableFile, seq: u64) -> bool {
+    table.meta.seqs.1 <= seq
+}
+
 impl Source for LevelCursor {
     fn aim(&mut self, key: &[u8]) -> Result<()> {
         let at = self.tables.partition_point(|table| table.meta.bounds.is_before(key));
@@ -100,6 +108,34 @@ impl Source for LevelCursor {
     #[inline]
     fn entry(&self) -> Option<crate::lsm::entry::Entry<'_>> {
         self.cursor.as_ref()?.entry()
+    }
+
+    /// Tables that have nothing else are passed without a look into them.
+    fn pass(&mut self, end: &[u8], seq: u64) -> Result<()> {
+        let Some(rest) = self.tables.get(self.at..) else { return Ok(()) };
+        let is_passed =
+            |table: &&Arc<TableFile>| is_older(table, seq) && table.meta.bounds.is_before(end);
+        let passed = rest.iter().take_while(is_passed).count();
+        if passed > 0 && self.cursor.is_some() {
+            self.enter(self.at + passed, TableCursor::first)?;
+        }
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.pass(end, seq)?;
+        self.skip_forward()
+    }
+
+    fn pass_back(&mut self, start: &[u8], seq: u64) -> Result<()> {
+        let Some(rest) = self.tables.get(..=self.at) else { return Ok(()) };
+        let is_passed = |table: &&Arc<TableFile>| {
+            is_older(table, seq) && table.meta.bounds.first.as_slice() >= start
+        };
+        let passed = rest.iter().rev().take_while(is_passed).count();
+        if passed > 0 && self.cursor.is_some() {
+            self.enter(self.at.checked_sub(passed).unwrap_or(usize::MAX), TableCursor::last)?;
+        }
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.pass_back(start, seq)?;
+        self.skip_back()
     }
 
     fn is_other(&self) -> bool {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::view::{Current, View};
 use crate::Result;
-use crate::lsm::buffer::BufferCursor;
-use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_key, full_range, with_full_key};
+use crate::lsm::buffer::{BufferCursor, PASSED_MAX};
+use crate::lsm::entry::{KEYSPACE_BYTES, Kind, full_range, with_full_key};
 use crate::lsm::levels::cursor::LevelCursor;
-use crate::lsm::merge::{Merge, Source};
+use crate::lsm::merge::{Merge, Source, VERSIONS_MAX};
 use crate::lsm::table::{Pace, Table, TableCursor};
-use crate::lsm::tombstones::Pieces;
+use crate::lsm::tombstones::{Cover, Pieces};
 
 /// A cursor that is not used leaves buffers of at most this many bytes for the next one.
 const SPARE_BYTES_MAX: usize = 1 << 10;
@@ -89,10 +89,10 @@ impl Covers {
         Ok(Self { buffers, tables: tables.collect::<Result<_>>()? })
     }
 
-    /// Whether one over a key is newer than an entry of it.
+    /// The one over a key that hides an entry of it.
     #[inline]
-    fn hides(&self, key: &[u8], seq: u64, at: u64) -> bool {
-        !self.is_empty() && self.newest(key, at) >= seq
+    fn hides(&self, key: &[u8], seq: u64, at: u64) -> Option<Cover<'_>> {
+        if self.is_empty() { None } else { self.newest(key, at).filter(|cover| cover.seq >= seq) }
     }
 
     #[inline]
@@ -100,11 +100,28 @@ impl Covers {
         self.buffers.is_empty() && self.tables.is_empty()
     }
 
-    /// The newest one over a key; 0 if there is none.
-    fn newest(&self, key: &[u8], at: u64) -> u64 {
-        let buffers = self.buffers.iter().map(|pieces| pieces.cover(key, at));
-        let tables = self.tables.iter().map(|table| table.pieces().cover(key, at));
-        buffers.chain(tables).max().unwrap_or(0)
+    /// The newest one over a key.
+    fn newest(&self, key: &[u8], at: u64) -> Option<Cover<'_>> {
+        let buffers = self.buffers.iter().filter_map(|pieces| pieces.over(key, at));
+        let tables = self.tables.iter().filter_map(|table| table.pieces().over(key, at));
+        buffers.chain(tables).max_by_key(|cover| cover.seq)
+    }
+}
+
+/// After this many keys that deleted ranges hide, a step passes the rest of the range at once:
+/// where only a few follow, stepping on is quicker.
+const HIDDEN_MAX: u32 = 16;
+
+/// How many keys one step has passed that deleted ranges hide, since it last passed the rest of
+/// one.
+#[derive(Default)]
+struct Hidden(u32);
+
+impl Hidden {
+    /// Whether to pass the rest of the range that hides another key.
+    fn note(&mut self) -> bool {
+        self.0 = (self.0 + 1) % HIDDEN_MAX;
+        self.0 == 0
     }
 }
 
@@ -162,6 +179,31 @@ impl Parts {
         Ok(Self { merge, kept })
     }
 
+    /// Goes back over all versions of the key that is kept, and keeps the newest one that a reader
+    /// at `at` sees: its sequence number. The oldest one comes first.
+    fn keep_back(&mut self, at: u64) -> Result<Option<u64>> {
+        let Self { merge, kept } = self;
+        let mut seq = None;
+        for _ in 0..VERSIONS_MAX {
+            let Some(entry) = merge.entry().filter(|entry| entry.key == kept.key) else {
+                return Ok(seq);
+            };
+            if entry.seq <= at {
+                seq = Some(entry.seq);
+                kept.set(entry);
+            }
+            merge.prev()?;
+        }
+        // There may be ever so many more: the one that is wanted is sought.
+        merge.seek_each(&kept.key, at)?;
+        if let Some(entry) = merge.entry().filter(|entry| entry.key == kept.key) {
+            seq = Some(entry.seq);
+            kept.set(entry);
+        }
+        merge.seek_before(&kept.key, u64::MAX)?;
+        Ok(seq)
+    }
+
     /// Lets go of what takes memory, if there is much.
     fn rest(&mut self) {
         self.merge.rest();
@@ -191,11 +233,6 @@ enum Standing {
     /// On the entry that is kept. `merge` stands before all entries of its key.
     Kept,
 }
-
-/// If a step passes this many deleted keys in the active buffer, that goes to a table before it
-/// is full: there the values are left out that the deletions hide, and a merge leaves out these,
-/// too. The first keys of a queue would else be sought behind ever more that were taken from it.
-const PASSED_MAX: u32 = 4096;
 
 /// How many deleted keys of the active buffer one step has passed.
 #[derive(Default)]
@@ -242,7 +279,7 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     pub fn last(&mut self) -> Result<Option<Entry<'_>>> {
-        self.seek_full_before(&full_key(self.keyspace + 1, &[]))?;
+        self.seek_full_before(&self.end(), &self.begin())?;
         self.current()
     }
 
@@ -251,7 +288,7 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
-        with_full_key(self.keyspace, key, |full| self.seek_full(full))?;
+        with_full_key(self.keyspace, key, |full| self.seek_full(full, &self.end()))?;
         if self.current()?.is_none_or(|entry| entry.key != key) {
             self.standing = Standing::Nowhere;
         }
@@ -264,7 +301,7 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     pub fn seek_at_or_after(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
-        with_full_key(self.keyspace, key, |full| self.seek_full(full))?;
+        with_full_key(self.keyspace, key, |full| self.seek_full(full, &self.end()))?;
         self.current()
     }
 
@@ -275,7 +312,7 @@ impl Cursor {
     /// As [`Cursor::first`].
     pub fn seek_at_or_before(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
         let (_, to) = full_range(self.keyspace, &..=key);
-        self.seek_full_before(&to)?;
+        self.seek_full_before(&to, &self.begin())?;
         self.current()
     }
 
@@ -295,7 +332,14 @@ impl Cursor {
 
     #[inline(never)]
     fn next_of_any(&mut self) -> Result<Option<Entry<'_>>> {
-        Ok(if self.step_of_any()? { self.current()? } else { None })
+        if self.standing == Standing::Nowhere {
+            return self.first();
+        }
+        if self.step_of_any(&self.end())? {
+            return self.current();
+        }
+        self.last()?;
+        Ok(None)
     }
 
     /// Moves to the previous entry, or to the last one if the cursor stands nowhere. At the
@@ -313,7 +357,14 @@ impl Cursor {
 
     #[inline(never)]
     fn prev_of_any(&mut self) -> Result<Option<Entry<'_>>> {
-        Ok(if self.step_back_of_any()? { self.current()? } else { None })
+        if self.standing == Standing::Nowhere {
+            return self.last();
+        }
+        if self.step_back_of_any(&self.begin())? {
+            return self.current();
+        }
+        self.first()?;
+        Ok(None)
     }
 
     /// The entry under the cursor; `None` if it stands nowhere.
@@ -358,54 +409,64 @@ impl Cursor {
         &self.view
     }
 
-    /// Moves to the first entry at or after a full key.
-    pub(super) fn seek_full(&mut self, full: &[u8]) -> Result<()> {
+    /// Where the keyspace begins.
+    fn begin(&self) -> [u8; KEYSPACE_BYTES] {
+        self.keyspace.to_be_bytes()
+    }
+
+    /// Where the next keyspace begins.
+    fn end(&self) -> [u8; KEYSPACE_BYTES] {
+        (self.keyspace + 1).to_be_bytes()
+    }
+
+    /// Moves to the first entry at or after a full key and before `end`. If there is none, what was
+    /// deleted behind `end` is not passed.
+    pub(super) fn seek_full(&mut self, full: &[u8], end: &[u8]) -> Result<()> {
         self.standing = Standing::Nowhere;
         self.parts.merge.seek(full, u64::MAX)?;
-        self.settle_forward(false)
+        self.settle_forward(false, end)
     }
 
-    /// Moves to the last entry before a full key.
-    pub(super) fn seek_full_before(&mut self, full: &[u8]) -> Result<()> {
+    /// Moves to the last entry before a full key and at or after `begin`. If there is none, what
+    /// was deleted before `begin` is not passed.
+    pub(super) fn seek_full_before(&mut self, full: &[u8], begin: &[u8]) -> Result<()> {
         self.standing = Standing::Nowhere;
         self.parts.merge.seek_before(full, u64::MAX)?;
-        self.settle_back()
+        self.settle_back(begin)
     }
 
-    /// Whether it moved to a next entry.
-    pub(super) fn step(&mut self) -> Result<bool> {
-        Ok(self.skim(Standing::Merge) || self.step_of_any()?)
+    /// Whether it moved to a next entry, which may come after `end`; it stands nowhere if there is
+    /// none before `end`.
+    pub(super) fn step(&mut self, end: &[u8]) -> Result<bool> {
+        Ok(self.skim(Standing::Merge) || self.step_of_any(end)?)
     }
 
     /// The same, where another source may have to be looked at.
-    fn step_of_any(&mut self) -> Result<bool> {
+    fn step_of_any(&mut self, end: &[u8]) -> Result<bool> {
         let standing = std::mem::replace(&mut self.standing, Standing::Nowhere);
         let Parts { merge, kept, .. } = &mut *self.parts;
         match standing {
-            Standing::Nowhere => return Ok(self.first()?.is_some()),
+            Standing::Nowhere => return Ok(false),
             Standing::Merge | Standing::Back => {}
             Standing::Kept => merge.seek(&kept.key, u64::MAX)?,
         }
         merge.next_key()?;
-        self.settle_forward(true)?;
-        let has_moved = self.standing != Standing::Nowhere;
-        if !has_moved {
-            self.last()?;
-        }
-        Ok(has_moved)
+        self.settle_forward(true, end)?;
+        Ok(self.standing != Standing::Nowhere)
     }
 
-    /// Whether it moved to a previous entry.
-    pub(super) fn step_back(&mut self) -> Result<bool> {
-        Ok(self.skim(Standing::Back) || self.step_back_of_any()?)
+    /// Whether it moved to a previous entry, which may come before `begin`; it stands nowhere if
+    /// there is none from `begin` on.
+    pub(super) fn step_back(&mut self, begin: &[u8]) -> Result<bool> {
+        Ok(self.skim(Standing::Back) || self.step_back_of_any(begin)?)
     }
 
     /// The same, where another source may have to be looked at.
-    fn step_back_of_any(&mut self) -> Result<bool> {
+    fn step_back_of_any(&mut self, begin: &[u8]) -> Result<bool> {
         let standing = std::mem::replace(&mut self.standing, Standing::Nowhere);
         let Parts { merge, kept, .. } = &mut *self.parts;
         match standing {
-            Standing::Nowhere => return Ok(self.last()?.is_some()),
+            Standing::Nowhere => return Ok(false),
             Standing::Merge => {
                 let entry = merge.entry();
                 copy(&mut kept.key, entry.map_or(&[], |entry| entry.key));
@@ -414,16 +475,8 @@ impl Cursor {
             Standing::Back => merge.prev()?,
             Standing::Kept => {}
         }
-        self.settle_back()?;
-        let has_moved = self.standing != Standing::Nowhere;
-        if !has_moved {
-            self.first()?;
-        }
-        Ok(has_moved)
-    }
-
-    fn is_inside(&self, key: &[u8]) -> bool {
-        key.starts_with(&self.keyspace.to_be_bytes())
+        self.settle_back(begin)?;
+        Ok(self.standing != Standing::Nowhere)
     }
 
     /// Finds out how many entries up to where a keyspace begins need not be compared with others.
@@ -433,17 +486,17 @@ impl Cursor {
         }
     }
 
-    /// Goes on from the place of the merge to an entry that is seen; nowhere if there is none in
-    /// the keyspace.
-    fn settle_forward(&mut self, is_step: bool) -> Result<()> {
-        let mut passed = Passed::default();
-        while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
+    /// Goes on from the place of the merge to an entry that is seen; nowhere if there is none
+    /// before `end`.
+    fn settle_forward(&mut self, is_step: bool, end: &[u8]) -> Result<()> {
+        let (mut passed, mut hidden) = (Passed::default(), Hidden::default());
+        while let Some(entry) = self.parts.merge.entry().filter(|entry| entry.key < end) {
             if entry.seq > self.view.at {
-                self.parts.merge.next()?;
+                self.parts.merge.next_version(self.view.at)?;
                 continue;
             }
-            let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
-            if entry.kind != Kind::Tombstone && !hides() {
+            let cover = self.covers.hides(entry.key, entry.seq, self.view.at);
+            if entry.kind != Kind::Tombstone && cover.is_none() {
                 self.standing = Standing::Merge;
                 // One that is sought may be all that is wanted.
                 if is_step {
@@ -452,16 +505,19 @@ impl Cursor {
                 return Ok(());
             }
             passed.note(entry.seq, &self.view.current);
-            self.parts.merge.next_key()?;
+            match cover.filter(|_| hidden.note()) {
+                Some(cover) => self.parts.merge.pass(cover.end, cover.seq)?,
+                None => self.parts.merge.next_key()?,
+            }
         }
         Ok(())
     }
 
     /// Goes back from the place of the merge to an entry that is seen, and keeps it; nowhere if
-    /// there is none in the keyspace. In this direction the oldest version of a key comes first.
-    fn settle_back(&mut self) -> Result<()> {
-        let mut passed = Passed::default();
-        while let Some(entry) = self.parts.merge.entry().filter(|entry| self.is_inside(entry.key)) {
+    /// there is none from `begin` on. In this direction the oldest version of a key comes first.
+    fn settle_back(&mut self, begin: &[u8]) -> Result<()> {
+        let (mut passed, mut hidden) = (Passed::default(), Hidden::default());
+        while let Some(entry) = self.parts.merge.entry().filter(|entry| entry.key >= begin) {
             let is_plain = entry.kind != Kind::Tombstone && entry.seq <= self.view.at;
             if is_plain && self.covers.is_empty() && self.parts.merge.is_alone() {
                 self.standing = Standing::Back;
@@ -469,23 +525,17 @@ impl Cursor {
                 return Ok(());
             }
             copy(&mut self.parts.kept.key, entry.key);
-            let mut seq = None;
-            while let Some(entry) =
-                self.parts.merge.entry().filter(|entry| entry.key == self.parts.kept.key)
-            {
-                if entry.seq <= self.view.at {
-                    seq = Some(entry.seq);
-                    self.parts.kept.set(entry);
-                }
-                self.parts.merge.prev()?;
-            }
+            let Some(seq) = self.parts.keep_back(self.view.at)? else { continue };
             let Stored { key, kind, .. } = &self.parts.kept;
-            let is_seen = |seq| !self.covers.hides(key, seq, self.view.at);
-            if *kind != Kind::Tombstone && seq.is_some_and(is_seen) {
+            let cover = self.covers.hides(key, seq, self.view.at);
+            if *kind != Kind::Tombstone && cover.is_none() {
                 self.standing = Standing::Kept;
                 break;
             }
-            seq.into_iter().for_each(|seq| passed.note(seq, &self.view.current));
+            passed.note(seq, &self.view.current);
+            if let Some(cover) = cover.filter(|_| hidden.note()) {
+                self.parts.merge.pass_back(cover.start, cover.seq)?;
+            }
         }
         Ok(())
     }

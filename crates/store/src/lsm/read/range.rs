@@ -264,11 +264,12 @@ pub(crate) struct Way {
 impl Way {
     /// Whether the cursor moved to another entry, or looked for the first one.
     fn move_on(&mut self, state: State) -> Result<bool> {
+        let Part { from, to, .. } = &self.part;
         match (state, self.backwards) {
-            (State::New, false) => self.cursor.seek_full(&self.part.from)?,
-            (State::New, true) => self.cursor.seek_full_before(&self.part.to)?,
-            (State::Inside, false) => return self.cursor.step(),
-            (State::Inside, true) => return self.cursor.step_back(),
+            (State::New, false) => self.cursor.seek_full(from, to)?,
+            (State::New, true) => self.cursor.seek_full_before(to, from)?,
+            (State::Inside, false) => return self.cursor.step(to),
+            (State::Inside, true) => return self.cursor.step_back(from),
             (State::Over, _) => return Ok(false),
         }
         Ok(true)

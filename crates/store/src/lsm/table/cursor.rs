@@ -8,7 +8,7 @@ use super::{BlockPlace, Table};
 use crate::Result;
 use crate::lsm::entry::{Entry, Limit};
 use crate::lsm::files::cached::Cached;
-use crate::lsm::merge::Source;
+use crate::lsm::merge::{Source, pass_back_by_steps, pass_by_steps};
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,6 +293,26 @@ impl Source for TableCursor {
             (Some(row), _) => self.rows.entry(row),
             (None, Some((_, block))) => self.place.entry(block),
             (None, None) => None,
+        }
+    }
+
+    fn pass(&mut self, end: &[u8], seq: u64) -> Result<()> {
+        if self.table.finder.newest > seq {
+            return pass_by_steps(self, end, seq);
+        }
+        match self.entry() {
+            Some(entry) if entry.key < end => self.seek(end, u64::MAX),
+            _ => Ok(()),
+        }
+    }
+
+    fn pass_back(&mut self, start: &[u8], seq: u64) -> Result<()> {
+        if self.table.finder.newest > seq {
+            return pass_back_by_steps(self, start, seq);
+        }
+        match self.entry() {
+            Some(entry) if entry.key >= start => self.seek_before(start, u64::MAX),
+            _ => Ok(()),
         }
     }
 

@@ -11,6 +11,8 @@ use super::block::{Block, Heads};
 /// What finds the entries of a table. The cache keeps it, so it does not keep the file.
 pub(crate) struct Finder {
     pub(super) number: u32,
+    /// The highest sequence number in it.
+    pub(super) newest: u64,
     /// The length of the file without its footer: blocks end before.
     pub(super) end: u64,
     /// Where the data blocks end and what finds them begins.

@@ -79,8 +79,9 @@ impl Finder {
         let others = [footer.ranges, footer.filter, footer.index].into_iter();
         let others = others.filter(|block| block.len > 0).map(|block| block.offset);
         let data_end = others.fold(at, u64::min);
-        let number = meta.number;
-        Ok(Self { number, end: at, data_end, index, lines, filter, pieces, ranges, at_hand })
+        let (number, newest) = (meta.number, meta.seqs.1);
+        let end = at;
+        Ok(Self { number, newest, end, data_end, index, lines, filter, pieces, ranges, at_hand })
     }
 
     /// How many data blocks it has.

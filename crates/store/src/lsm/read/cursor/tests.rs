@@ -19,7 +19,9 @@ fn key(number: u64) -> Vec<u8> {
 /// Writes to both. Most keys are overwritten, some are deleted, alone or in ranges.
 fn write(db: &Db, keys: &Keyspace, model: &mut Model, random: &mut Random, count: u64) {
     for _ in 0..count {
-        let at = key(random.below(3_000));
+        // Some have very many versions.
+        let hot = random.below(5) == 0;
+        let at = key(if hot { 1_000 + random.below(3) } else { random.below(3_000) });
         if random.below(8) == 0 {
             db.delete(keys, &at).unwrap();
             model.remove(&at);
@@ -31,8 +33,8 @@ fn write(db: &Db, keys: &Keyspace, model: &mut Model, random: &mut Random, count
     }
 }
 
-fn delete_range(db: &Db, keys: &Keyspace, model: &mut Model, from: u64) {
-    let (from, to) = (key(from), key(from + 40));
+fn delete_range(db: &Db, keys: &Keyspace, model: &mut Model, (from, to): (u64, u64)) {
+    let (from, to) = (key(from), key(to));
     db.delete_range(keys, &from[..]..&to[..]).unwrap();
     model.retain(|at, _| *at < from || *at >= to);
 }
@@ -87,7 +89,9 @@ fn walks_are_those_of_a_map() {
         write(&db, &keys, &mut model, &mut random, if cfg!(miri) { 50 } else { 2_500 });
         held.push((db.snapshot(), model.clone()));
         match round {
-            1 => delete_range(&db, &keys, &mut model, 700),
+            1 => delete_range(&db, &keys, &mut model, (700, 740)),
+            2 => delete_range(&db, &keys, &mut model, (1_500, 2_100)),
+            4 => delete_range(&db, &keys, &mut model, (900, 1_700)),
             3 => db.compact().unwrap(),
             5 => {}
             _ => db.flush().unwrap(),
@@ -227,4 +231,93 @@ fn many_deleted_keys_that_are_passed_in_memory_go_to_a_table() {
         assert_eq!(db.range(&keys, ..).unwrap().count() as u64, 2 * many);
         assert!(db.check().unwrap().is_sound());
     }
+}
+
+/// The same of keys that a deleted range hides.
+#[test]
+fn many_keys_that_a_deleted_range_hides_in_memory_go_to_a_table() {
+    let system = Arc::new(SimSystem::new(1, Config::default()));
+    for backward in [false, true] {
+        let path = if backward { "/back" } else { "/front" };
+        let db = Options::new().create(true).system(system.clone()).open(path).unwrap();
+        let keys = db.keyspace("keys", KeyspaceOptions::default()).unwrap();
+        let put = |from: u64, to: u64| {
+            (from..to).for_each(|number| db.put(&keys, &key(number), &[7; 100]).unwrap());
+        };
+        let look = |count: u64| {
+            let mut range = db.range(&keys, ..).unwrap().keys_only();
+            let found = if backward { range.next_back() } else { range.next() };
+            assert_eq!(found.is_some(), count > 0);
+        };
+        let many = u64::from(PASSED_MAX);
+        for (count, goes) in [(many / 2, false), (2 * many, true)] {
+            put(0, count);
+            db.delete_range(&keys, ..).unwrap();
+            look(0);
+            // So much that it was looked whether there is room.
+            put(count, count + many);
+            look(many);
+            assert_eq!(db.stat().levels[0].tables > 0, goes);
+            db.delete_range(&keys, ..).unwrap();
+        }
+    }
+}
+
+/// A store of 20,000 keys of which a pin keeps what was deleted; the blocks that `look` reads.
+fn blocks_read_of(delete: impl FnOnce(&Db, &Keyspace), look: impl FnOnce(&Db, &Keyspace)) -> u64 {
+    let system = Arc::new(SimSystem::new(1, Config::default()));
+    let open = || {
+        let db = Options::new().create(true).system(system.clone()).open("/db").unwrap();
+        let keys = db.keyspace("keys", KeyspaceOptions::default()).unwrap();
+        (db, keys)
+    };
+    let (db, keys) = open();
+    (0..20_000).for_each(|number| db.put(&keys, &key(number), &[7; 100]).unwrap());
+    db.compact().unwrap();
+    db.pin("before").unwrap();
+    delete(&db, &keys);
+    db.compact().unwrap();
+    drop((keys, db));
+    let (db, keys) = open();
+    look(&db, &keys);
+    let reads = db.stat().reads;
+    reads.blocks + reads.ahead
+}
+
+/// Hunts for reads of a few keys that grow with all that was deleted behind them.
+#[test]
+fn what_was_deleted_outside_of_a_range_is_not_read() {
+    let delete = |db: &Db, keys: &Keyspace| {
+        (0..20_000).for_each(|number| db.delete(keys, &key(number)).unwrap());
+    };
+    let all = blocks_read_of(delete, |db, keys| {
+        assert!(db.range(keys, ..).unwrap().next().is_none());
+    });
+    let front = blocks_read_of(delete, |db, keys| {
+        assert!(db.range(keys, ..key(10).as_slice()).unwrap().next().is_none());
+    });
+    let back = blocks_read_of(delete, |db, keys| {
+        assert!(db.range(keys, key(19_990).as_slice()..).unwrap().next_back().is_none());
+    });
+    assert!(all > 4 && front <= 2 && back <= 2, "{all} {front} {back}");
+}
+
+/// Hunts for steps that go through all that one deleted range hides.
+#[test]
+fn what_a_deleted_range_hides_is_not_read() {
+    let last = key(20_000);
+    let delete = |db: &Db, keys: &Keyspace| {
+        db.put(keys, b"a", b"").unwrap();
+        db.put(keys, &last, b"").unwrap();
+        db.delete_range(keys, key(0).as_slice()..last.as_slice()).unwrap();
+    };
+    let forward = blocks_read_of(delete, |db, keys| {
+        let range = db.range(keys, ..).unwrap().keys_only();
+        assert_eq!(range.map(|entry| entry.unwrap().0).collect::<Vec<_>>(), [b"a", &last[..]]);
+    });
+    let back = blocks_read_of(delete, |db, keys| {
+        let range = db.range(keys, ..).unwrap().keys_only().rev();
+        assert_eq!(range.map(|entry| entry.unwrap().0).collect::<Vec<_>>(), [&last[..], b"a"]);
+    });
+    assert!(forward <= 4 && back <= 4, "{forward} {back}");
 }
