@@ -70,6 +70,31 @@ impl<K: Borrow<[u8]> + Ord + Clone> Ranges<K> {
     }
 }
 
+impl Ranges<Vec<u8>> {
+    /// Where the range ends that has a key.
+    pub(crate) fn end_of(&self, key: &[u8]) -> Option<&[u8]> {
+        let (_, end) = self.last_from(Bound::Included(key))?;
+        (key < end.as_slice()).then_some(end)
+    }
+
+    /// Where the range begins that has the keys right before one.
+    pub(crate) fn start_before(&self, key: &[u8]) -> Option<&[u8]> {
+        let (start, end) = self.last_from(Bound::Excluded(key))?;
+        (key <= end.as_slice()).then_some(start)
+    }
+
+    /// Takes a key out: the range that has it becomes two.
+    pub(crate) fn take_out(&mut self, key: &[u8]) {
+        let Some((start, end)) = self.last_from(Bound::Included(key)) else { return };
+        if key < end.as_slice() {
+            let (start, end) = (start.clone(), end.clone());
+            self.ends.remove(&start);
+            self.add(start, key.to_vec());
+            self.add([key, &[0]].concat(), end);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +118,19 @@ mod tests {
                     }
                 }
                 assert!(!ranges.meets(&[to], &[0]));
+            }
+            let mut without = Ranges { ends: ranges.ends.clone() };
+            let out = random(32);
+            without.take_out(&[out]);
+            for key in 0..32_u8 {
+                let is = keys[usize::from(key)];
+                assert_eq!(without.has(&[key]), is && key != out);
+                assert_eq!(without.has(&[key, 0]), is, "{key} and {out}");
+                let last = (key..32).find(|&key| !keys[usize::from(key)]).unwrap_or(31);
+                assert_eq!(ranges.end_of(&[key]), is.then_some(&[last][..]));
+                let first = (0..key).rev().find(|&key| !keys[usize::from(key)]);
+                let first = [first.map_or(0, |key| key + 1)];
+                assert_eq!(ranges.start_before(&[key]), (first[0] < key).then_some(&first[..]));
             }
             let runs = keys.windows(2).filter(|two| !two[0] && two[1]).count();
             assert_eq!(ranges.ends.len(), runs + usize::from(keys[0]), "those that touch are one");

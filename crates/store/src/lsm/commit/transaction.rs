@@ -65,7 +65,13 @@ pub struct Transaction {
     footprint: RefCell<Footprint>,
     batch: Batch,
     writes: Writes,
+    /// Full keys of which it sees none: a range that was found to begin with many deletions of its
+    /// own is not gone through again.
+    bare: RefCell<Ranges<Vec<u8>>>,
 }
+
+/// So many changes of its own in front of what a range shows are worth being remembered.
+const BARE_MIN: u32 = 16;
 
 /// What the batch will have done, by full key.
 #[derive(Default)]
@@ -100,7 +106,8 @@ impl Db {
         let inner = Arc::clone(&self.inner);
         let at = inner.clock.pin();
         let footprint = RefCell::new(Footprint { at, ..Footprint::default() });
-        Transaction { inner, footprint, batch: Batch::new(), writes: Writes::default() }
+        let (batch, writes, bare) = (Batch::new(), Writes::default(), RefCell::default());
+        Transaction { inner, footprint, batch, writes, bare }
     }
 
     /// Runs a transaction and commits it, with the store's durability. If it conflicts it is run
@@ -204,6 +211,9 @@ impl Transaction {
     }
 
     fn wrote(&mut self, key: Vec<u8>, value: Option<Range<usize>>) {
+        if value.is_some() {
+            self.bare.get_mut().take_out(&key);
+        }
         self.footprint.get_mut().points.insert(key.clone());
         self.writes.points.insert(key, value);
     }
@@ -327,21 +337,29 @@ struct OwnWay<'t> {
     theirs: Option<(Vec<u8>, Vec<u8>)>,
     /// Which range of the footprint is this one's.
     slot: usize,
+    /// How many own changes there were in front of the first entry; `None` after that.
+    passed: Option<u32>,
 }
 
 impl<'t> OwnWay<'t> {
     fn new(txn: &'t Transaction, part: &Part, backwards: bool) -> Result<Self> {
         let (from, to) = part.bounds();
-        let both = (Bound::Included(from), Bound::Excluded(to.max(from)));
-        let rest = txn.writes.points.range::<[u8], _>(both);
         let start = if backwards { to } else { from };
         let mut footprint = txn.footprint.borrow_mut();
         footprint.ranges.push((start.to_vec(), start.to_vec()));
         let slot = footprint.ranges.len() - 1;
         drop(footprint);
-        let (stored, part) = (Some(part.walk(backwards)?), part.clone());
-        let (own, theirs) = (None, None);
-        let mut way = Self { txn, part, backwards, stored, rest, own, theirs, slot };
+        let bare = txn.bare.borrow();
+        let (from, to) = match backwards {
+            false => (bare.end_of(from).unwrap_or(from), to),
+            true => (from, bare.start_before(to).unwrap_or(to)),
+        };
+        let both = (Bound::Included(from), Bound::Excluded(to.max(from)));
+        let rest = txn.writes.points.range::<[u8], _>(both);
+        let stored = Some(part.between(from, to).walk(backwards)?);
+        drop(bare);
+        let (part, own, theirs, passed) = (part.clone(), None, None, Some(0));
+        let mut way = Self { txn, part, backwards, stored, rest, own, theirs, slot, passed };
         way.fetch_own();
         way.fetch()?;
         Ok(way)
@@ -372,6 +390,27 @@ impl<'t> OwnWay<'t> {
         Ok(())
     }
 
+    /// One of its own changes leaves nothing to show.
+    fn pass(&mut self) {
+        if let Some(passed) = &mut self.passed {
+            *passed += 1;
+        }
+    }
+
+    /// The next entry is that of a key; `None`: there is none.
+    fn found(&mut self, key: Option<&[u8]>) {
+        if self.passed.take().is_none_or(|passed| passed < BARE_MIN) {
+            return;
+        }
+        let (from, to) = self.part.bounds();
+        let (from, to) = match (key, self.backwards) {
+            (Some(key), false) => (from.to_vec(), key.to_vec()),
+            (Some(key), true) => ([key, &[0]].concat(), to.to_vec()),
+            (None, _) => (from.to_vec(), to.to_vec()),
+        };
+        self.txn.bare.borrow_mut().add(from, to);
+    }
+
     /// Everything up to and including a key was seen; `None`: everything.
     fn saw(&self, key: Option<&[u8]>) {
         let range = &mut self.txn.footprint.borrow_mut().ranges[self.slot];
@@ -396,15 +435,23 @@ impl Walk for OwnWay<'_> {
                 let own = self.own.take();
                 self.fetch_own();
                 if let Some((key, Some(at))) = own {
+                    self.found(Some(key));
                     let value = &self.txn.batch.body[at];
                     let value = if self.part.with_values() { value } else { &[] };
                     return Ok(Some(see(key[KEYSPACE_BYTES..].into(), value.into())));
                 }
+                self.pass();
                 continue;
             }
-            let Some((mut key, value)) = self.theirs.take() else { return Ok(None) };
+            let Some((mut key, value)) = self.theirs.take() else {
+                self.found(None);
+                return Ok(None);
+            };
             self.fetch()?;
-            if !self.txn.writes.decide(&key) {
+            if self.txn.writes.decide(&key) {
+                self.pass();
+            } else {
+                self.found(Some(&key));
                 key.drain(..KEYSPACE_BYTES);
                 return Ok(Some(see(key.into(), value.into())));
             }
@@ -421,3 +468,6 @@ impl std::fmt::Debug for Transaction {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

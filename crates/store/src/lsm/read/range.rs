@@ -216,6 +216,11 @@ impl Part {
         (&self.from, &self.to)
     }
 
+    /// The same between two other full keys.
+    pub(crate) fn between(&self, from: &[u8], to: &[u8]) -> Self {
+        Self { from: from.to_vec(), to: to.to_vec(), ..self.clone() }
+    }
+
     pub(crate) fn keyspace(&self) -> u32 {
         self.keyspace
     }
