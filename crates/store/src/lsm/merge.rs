@@ -117,6 +117,8 @@ pub(crate) struct Merge {
     run: Option<Run>,
     /// A key that was left for the next one, if it is long.
     left: Vec<u8>,
+    /// Where the last jump on this way began.
+    jumped: Option<(Vec<u8>, u64)>,
 }
 
 /// A source that stands on an entry, with what nearly always tells the order of two entries.
@@ -129,7 +131,7 @@ struct Standing {
 
 impl Merge {
     pub(crate) fn new(sources: Vec<Box<dyn Source>>) -> Self {
-        Self { sources, order: Vec::new(), forward: true, run: None, left: Vec::new() }
+        Self { sources, forward: true, ..Self::default() }
     }
 
     fn place(&self, source: usize) -> Option<(&[u8], u64)> {
@@ -186,6 +188,11 @@ impl Merge {
             at += 1;
         }
         self.order[at] = moved;
+    }
+
+    /// A way begins.
+    fn set_out(&mut self, forward: bool) {
+        (self.forward, self.jumped) = (forward, None);
     }
 
     fn all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
@@ -276,17 +283,37 @@ impl Merge {
                 return Ok(());
             }
             versions += 1;
-            if versions == VERSIONS_MAX {
+            if versions == VERSIONS_MAX && self.may_jump() {
                 return self.seek_version(seq);
             }
         }
     }
 
+    /// Whether to jump on from here, in place of stepping. Each jump begins further on the way than
+    /// the one before: where a damaged table has entries out of order, jumps could else lead back
+    /// for ever.
+    pub(crate) fn may_jump(&mut self) -> bool {
+        let Some(here) = self.entry().map(|entry| (entry.key, entry.seq)) else { return false };
+        let further = if self.forward { Ordering::Greater } else { Ordering::Less };
+        let last = self.jumped.as_ref();
+        if last.is_some_and(|(key, seq)| compare(here, (key, *seq)) != further) {
+            return false;
+        }
+        self.jumped = Some((here.0.to_vec(), here.1));
+        true
+    }
+
     /// Seeks in one source after the other, each on its own shortest way: for a place behind many
-    /// versions of its key.
-    pub(crate) fn seek_each(&mut self, key: &[u8], seq: u64) -> Result<()> {
+    /// versions of its key, to which it jumps.
+    pub(crate) fn jump_to(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.forward = true;
         self.all(|source| source.seek(key, seq))
+    }
+
+    /// Jumps back to the last entry before (`key`, `seq`).
+    pub(crate) fn jump_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.forward = false;
+        self.all(|source| source.seek_before(key, seq))
     }
 
     /// All sources go on from the key here to the place of `seq` among its versions.
@@ -300,15 +327,15 @@ impl Merge {
     }
 
     /// Moves on over entries whose keys come before `end` and whose numbers are lower than `seq`,
-    /// after a step forward.
+    /// after a step forward: over all that follow each other, some of them, or none.
     pub(crate) fn pass(&mut self, end: &[u8], seq: u64) -> Result<()> {
-        self.step_all(|source| source.pass(end, seq))
+        if self.may_jump() { self.step_all(|source| source.pass(end, seq)) } else { Ok(()) }
     }
 
     /// Moves back over entries whose keys come not before `start` and whose numbers are lower than
-    /// `seq`, after a step back.
+    /// `seq`, after a step back: over all that follow each other, some of them, or none.
     pub(crate) fn pass_back(&mut self, start: &[u8], seq: u64) -> Result<()> {
-        self.step_all(|source| source.pass_back(start, seq))
+        if self.may_jump() { self.step_all(|source| source.pass_back(start, seq)) } else { Ok(()) }
     }
 
     /// Moves sources on in the direction of the last step.
@@ -323,7 +350,7 @@ impl Merge {
     /// Lets go of what takes memory, until it is moved to a place again.
     pub(crate) fn rest(&mut self) {
         self.order.clear();
-        (self.run, self.left) = (None, Vec::new());
+        (self.run, self.left, self.jumped) = (None, Vec::new(), None);
         self.sources.iter_mut().for_each(|source| source.rest());
     }
 
@@ -350,6 +377,7 @@ impl Merge {
     #[cold]
     fn turn(&mut self) -> Result<()> {
         self.leave_run();
+        self.jumped = None;
         self.forward = !self.forward;
         let forward = self.forward;
         let Some(&Standing { source: current, .. }) = self.order.first() else { return Ok(()) };
@@ -378,22 +406,22 @@ impl Source for Merge {
     }
 
     fn land(&mut self, key: &[u8], seq: u64) -> Result<()> {
-        self.forward = true;
+        self.set_out(true);
         self.all(|source| source.land(key, seq))
     }
 
     fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
-        self.forward = false;
+        self.set_out(false);
         self.all(|source| source.seek_before(key, seq))
     }
 
     fn first(&mut self) -> Result<()> {
-        self.forward = true;
+        self.set_out(true);
         self.all(|source| source.first())
     }
 
     fn last(&mut self) -> Result<()> {
-        self.forward = false;
+        self.set_out(false);
         self.all(|source| source.last())
     }
 

@@ -184,23 +184,25 @@ impl Parts {
     fn keep_back(&mut self, at: u64) -> Result<Option<u64>> {
         let Self { merge, kept } = self;
         let mut seq = None;
-        for _ in 0..VERSIONS_MAX {
-            let Some(entry) = merge.entry().filter(|entry| entry.key == kept.key) else {
-                return Ok(seq);
-            };
+        let mut versions = 0;
+        while let Some(entry) = merge.entry().filter(|entry| entry.key == kept.key) {
             if entry.seq <= at {
                 seq = Some(entry.seq);
                 kept.set(entry);
             }
+            versions += 1;
+            if versions == VERSIONS_MAX && merge.may_jump() {
+                // There may be ever so many more: the one that is wanted is sought.
+                merge.jump_to(&kept.key, at)?;
+                if let Some(entry) = merge.entry().filter(|entry| entry.key == kept.key) {
+                    seq = Some(entry.seq);
+                    kept.set(entry);
+                }
+                merge.jump_before(&kept.key, u64::MAX)?;
+                break;
+            }
             merge.prev()?;
         }
-        // There may be ever so many more: the one that is wanted is sought.
-        merge.seek_each(&kept.key, at)?;
-        if let Some(entry) = merge.entry().filter(|entry| entry.key == kept.key) {
-            seq = Some(entry.seq);
-            kept.set(entry);
-        }
-        merge.seek_before(&kept.key, u64::MAX)?;
         Ok(seq)
     }
 
@@ -490,7 +492,9 @@ impl Cursor {
     /// before `end`.
     fn settle_forward(&mut self, is_step: bool, end: &[u8]) -> Result<()> {
         let (mut passed, mut hidden) = (Passed::default(), Hidden::default());
-        while let Some(entry) = self.parts.merge.entry().filter(|entry| entry.key < end) {
+        let keyspace = self.begin();
+        let is_wanted = |key: &[u8]| key < end && key.starts_with(&keyspace);
+        while let Some(entry) = self.parts.merge.entry().filter(|entry| is_wanted(entry.key)) {
             if entry.seq > self.view.at {
                 self.parts.merge.next_version(self.view.at)?;
                 continue;
@@ -517,7 +521,9 @@ impl Cursor {
     /// there is none from `begin` on. In this direction the oldest version of a key comes first.
     fn settle_back(&mut self, begin: &[u8]) -> Result<()> {
         let (mut passed, mut hidden) = (Passed::default(), Hidden::default());
-        while let Some(entry) = self.parts.merge.entry().filter(|entry| entry.key >= begin) {
+        let keyspace = self.begin();
+        let is_wanted = |key: &[u8]| key >= begin && key.starts_with(&keyspace);
+        while let Some(entry) = self.parts.merge.entry().filter(|entry| is_wanted(entry.key)) {
             let is_plain = entry.kind != Kind::Tombstone && entry.seq <= self.view.at;
             if is_plain && self.covers.is_empty() && self.parts.merge.is_alone() {
                 self.standing = Standing::Back;
